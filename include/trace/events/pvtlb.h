@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Trace events of pvtlb: what was flushed, by which mechanism, at what cost.
+ *
+ * Names are stored as text, not as enum values, so that filters and histogram
+ * keys read like the output: backend == "kvm" && kind == "kernel".
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM pvtlb
+
+#if !defined(_TRACE_PVTLB_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _TRACE_PVTLB_H
+
+#include <linux/pvtlb.h>
+#include <linux/string.h>
+#include <linux/tracepoint.h>
+
+/*
+ * One flush, after it completed. asked = lazy + deferred + ipi, except under
+ * the upstream backend, where the in-tree code does not tell.
+ *
+ * pages:	4 KiB pages of the range; 0 if full
+ * asked:	remote CPUs the flush was asked for
+ * lazy:	of these, left alone: in lazy TLB mode, or on another mm by now;
+ *		they flush themselves before they use the mm again
+ * deferred:	left to the hypervisor
+ * ipi:		interrupted
+ * result:	0, or the backend's -errno, upon which the core interrupted
+ *		every CPU that was left
+ * ns:		from entry to completion, this CPU's own part included
+ */
+TRACE_EVENT(pvtlb_flush,
+
+	TP_PROTO(const char *backend, const char *kind, const struct pvtlb_request *req,
+		 unsigned long pages, unsigned int asked, unsigned int lazy, int result, u64 ns),
+
+	TP_ARGS(backend, kind, req, pages, asked, lazy, result, ns),
+
+	TP_STRUCT__entry(
+		__array(char,		backend, PVTLB_NAME_LEN)
+		__array(char,		kind, 8)
+		__field(unsigned long,	pages)
+		__field(bool,		full)
+		__field(unsigned int,	asked)
+		__field(unsigned int,	lazy)
+		__field(unsigned int,	deferred)
+		__field(unsigned int,	ipi)
+		__field(unsigned int,	hypercalls)
+		__field(int,		result)
+		__field(u64,		ns)
+	),
+
+	TP_fast_assign(
+		strscpy(__entry->backend, backend, PVTLB_NAME_LEN);
+		strscpy(__entry->kind, kind, 8);
+		__entry->pages = pages;
+		__entry->full = !pages;
+		__entry->asked = asked;
+		__entry->lazy = lazy;
+		__entry->deferred = req->deferred;
+		__entry->ipi = req->ipi;
+		__entry->hypercalls = req->hypercalls;
+		__entry->result = result;
+		__entry->ns = ns;
+	),
+
+	TP_printk("backend=%s kind=%s pages=%lu full=%d asked=%u lazy=%u deferred=%u ipi=%u hypercalls=%u result=%d ns=%llu",
+		  __entry->backend, __entry->kind, __entry->pages, __entry->full,
+		  __entry->asked, __entry->lazy, __entry->deferred, __entry->ipi,
+		  __entry->hypercalls, __entry->result, __entry->ns)
+);
+
+/*
+ * One hypercall. A rep call that the hypervisor returns from early shows once
+ * for each time it was continued.
+ *
+ * reps:	list entries or operations asked for in all; 0 for a call without
+ * done:	of these, completed so far
+ * status:	as the hypervisor returned it: the result code of the TLFS for
+ *		Hyper-V, 0 or -errno for Xen
+ */
+TRACE_EVENT(pvtlb_hypercall,
+
+	TP_PROTO(const char *backend, const char *op, unsigned int reps, unsigned int done, int status),
+
+	TP_ARGS(backend, op, reps, done, status),
+
+	TP_STRUCT__entry(
+		__array(char,		backend, PVTLB_NAME_LEN)
+		__array(char,		op, 40)
+		__field(unsigned int,	reps)
+		__field(unsigned int,	done)
+		__field(int,		status)
+	),
+
+	TP_fast_assign(
+		strscpy(__entry->backend, backend, PVTLB_NAME_LEN);
+		strscpy(__entry->op, op, 40);
+		__entry->reps = reps;
+		__entry->done = done;
+		__entry->status = status;
+	),
+
+	TP_printk("backend=%s op=%s reps=%u done=%u status=%d",
+		  __entry->backend, __entry->op, __entry->reps, __entry->done, __entry->status)
+);
+
+/*
+ * The choice of a backend: action is selected (at boot), switched (by the
+ * user, or around suspend and kexec), demoted (it kept failing) or refused.
+ */
+TRACE_EVENT(pvtlb_backend,
+
+	TP_PROTO(const char *action, const char *backend, const char *previous, const char *reason),
+
+	TP_ARGS(action, backend, previous, reason),
+
+	TP_STRUCT__entry(
+		__array(char,	action, 12)
+		__array(char,	backend, PVTLB_NAME_LEN)
+		__array(char,	previous, PVTLB_NAME_LEN)
+		__array(char,	reason, 96)
+	),
+
+	TP_fast_assign(
+		strscpy(__entry->action, action, 12);
+		strscpy(__entry->backend, backend, PVTLB_NAME_LEN);
+		strscpy(__entry->previous, previous, PVTLB_NAME_LEN);
+		strscpy(__entry->reason, reason, 96);
+	),
+
+	TP_printk("action=%s backend=%s previous=%s reason=\"%s\"",
+		  __entry->action, __entry->backend, __entry->previous, __entry->reason)
+);
+
+#endif /* _TRACE_PVTLB_H */
+
+/* This part must be outside protection */
+#include <trace/define_trace.h>
