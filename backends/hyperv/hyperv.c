@@ -106,7 +106,7 @@ static int flush_input(struct pvtlb_request *req, union input_page *in)
 	pvtlb_hv_vpset_init(set);
 	for_each_cpu(cpu, req->targets)
 		if (pvtlb_hv_vpset_add(set, hv_cpu_number_to_vp_number(cpu)))
-			return -ERANGE;
+			return -EOPNOTSUPP;	/* it is coming up: its index is not known yet */
 
 	/* An empty set means nobody to us and everybody to KVM. */
 	if (WARN_ON_ONCE(!set->valid_bank_mask))
@@ -151,7 +151,7 @@ static int hyperv_flush(struct pvtlb_request *req)
 
 	local_irq_save(flags);
 	in = *this_cpu_ptr(hyperv_pcpu_input_arg);
-	err = in ? flush_input(req, in) : -ENXIO;
+	err = in ? flush_input(req, in) : -EOPNOTSUPP;	/* this CPU is coming up or going */
 	local_irq_restore(flags);
 	if (err)
 		return err;
@@ -161,23 +161,46 @@ static int hyperv_flush(struct pvtlb_request *req)
 	return 0;
 }
 
-/* Prove it: some hosts advertise the calls and reject them. */
-static int try_on_this_cpu(void)
+static int try_on_this_cpu(struct cpumask *self, unsigned long end)
 {
-	struct flush_tlb_info info = { .start = 0, .end = TLB_FLUSH_ALL };
-	struct pvtlb_request req = { .kind = PVTLB_ALL, .info = &info };
+	struct flush_tlb_info info = { .start = 0, .end = end };
+	struct pvtlb_request req = { .kind = PVTLB_USER, .info = &info, .targets = self };
+	int err;
+
+	preempt_disable();
+	__cpumask_set_cpu(smp_processor_id(), self);
+	err = hyperv_flush(&req);
+	preempt_enable();
+	return err;
+}
+
+/* Prove it, in full and by list: some hosts advertise the calls and reject them. */
+static int try(void)
+{
 	cpumask_var_t self;
 	int err;
 
 	if (!zalloc_cpumask_var(&self, GFP_KERNEL))
 		return -ENOMEM;
-	preempt_disable();
-	__cpumask_set_cpu(smp_processor_id(), self);
-	req.targets = self;
-	err = hyperv_flush(&req);
-	preempt_enable();
+	err = try_on_this_cpu(self, TLB_FLUSH_ALL);
+	if (!err) {
+		cpumask_clear(self);
+		err = try_on_this_cpu(self, PAGE_SIZE);
+	}
 	free_cpumask_var(self);
 	return err;
+}
+
+static bool all_vps_fit(void)
+{
+	unsigned int cpu;
+
+	if (ms_hyperv.hints & HV_X64_EX_PROCESSOR_MASKS_RECOMMENDED)
+		return true;
+	for_each_online_cpu(cpu)
+		if ((u32)hv_cpu_number_to_vp_number(cpu) >= PVTLB_HV_BANK_VPS)
+			return false;
+	return true;
 }
 
 static int hyperv_probe(struct pvtlb_probe *probe)
@@ -188,17 +211,21 @@ static int hyperv_probe(struct pvtlb_probe *probe)
 		strscpy(probe->reason, "the hypervisor does not present itself as Hyper-V", sizeof(probe->reason));
 		return -ENODEV;
 	}
-	if (!hv_is_hyperv_initialized() || !hyperv_pcpu_input_arg || !hv_vp_index) {
+	/* Without the page a confidential guest asks a host that it does not trust. */
+	if (!hv_is_hyperv_initialized() || !hv_hypercall_pg || !hyperv_pcpu_input_arg || !hv_vp_index) {
 		strscpy(probe->reason, "the kernel could not set Hyper-V's hypercalls up", sizeof(probe->reason));
 		return -ENODEV;
 	}
-	err = try_on_this_cpu();
+	err = try();
 	if (err) {
 		snprintf(probe->reason, sizeof(probe->reason), "the host rejected a trial flush (%d)", err);
 		return -ENODEV;
 	}
 	if (!(ms_hyperv.hints & HV_X64_REMOTE_TLB_FLUSH_RECOMMENDED)) {
 		strscpy(probe->reason, "the host does not recommend it", sizeof(probe->reason));
+		probe->advised = false;
+	} else if (!all_vps_fit()) {
+		strscpy(probe->reason, "there are VP indexes above 63, but no Ex calls", sizeof(probe->reason));
 		probe->advised = false;
 	}
 	return 0;

@@ -68,6 +68,10 @@ static int kvm_probe(struct pvtlb_probe *probe)
  * Either the exchange comes second and the host flushes, or it comes first and
  * the compare-and-exchange fails, so that the target is interrupted. In neither
  * case does the target walk the old table after it runs again.
+ *
+ * A vCPU that may be running a nested guest is interrupted all the same, see
+ * private.h. Its CR4 is read after the exchange: it cannot have entered VMX
+ * operation between its being taken off and then.
  */
 static bool leave_to_host(unsigned int cpu)
 {
@@ -75,7 +79,8 @@ static bool leave_to_host(unsigned int cpu)
 	u8 state = READ_ONCE(st->preempted);
 
 	return (state & KVM_VCPU_PREEMPTED) &&
-	       try_cmpxchg(&st->preempted, &state, state | KVM_VCPU_FLUSH_TLB);
+	       try_cmpxchg(&st->preempted, &state, state | KVM_VCPU_FLUSH_TLB) &&
+	       !(READ_ONCE(per_cpu(cpu_tlbstate.cr4, cpu)) & X86_CR4_VMXE);
 }
 
 static int kvm_flush(struct pvtlb_request *req)

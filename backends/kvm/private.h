@@ -15,6 +15,11 @@
  * byte from PREEMPTED to PREEMPTED | FLUSH_TLB, and only by compare-and-exchange:
  * setting the bit in any other way could hit a vCPU that is running already
  * (CVE-2019-3016 was that race, from the host's side).
+ *
+ * A vCPU that was taken off while it ran a guest of its own is another matter:
+ * an Intel host then flushes the tag (VPID) of that nested guest and not the one
+ * that our kernel's translations carry (vmx_flush_tlb_guest() with
+ * vmx_get_current_vpid(), as of 6.12). vCPUs in VMX operation are interrupted.
  */
 #ifndef _PVTLB_KVM_PRIVATE_H
 #define _PVTLB_KVM_PRIVATE_H

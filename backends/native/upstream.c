@@ -35,7 +35,7 @@ static int upstream_flush(struct pvtlb_request *req)
 		return 0;
 	}
 
-	if (!op_accounts())
+	if (!op_accounts() && !cpumask_empty(req->targets))
 		pvtlb_account(req);
 	__flush_tlb_multi(req->cpus, req->info);
 	req->local = false;	/* the op flushes every CPU of the mask, this one too */

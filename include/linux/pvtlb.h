@@ -13,10 +13,11 @@
  *     &pvtlb_request.targets, and the core interrupts all of them. Never
  *     local only, never silently nothing.
  *
- *  3. Nobody may use the flush IPI as a barrier. Page tables are freed by RCU
- *     (CONFIG_MMU_GATHER_RCU_TABLE_FREE, which PVTLB selects), because a
- *     hypervisor that flushes a vCPU does not wait for it to enable
- *     interrupts, which is what lock-free page-table walkers rely on.
+ *  3. Nobody may use the flush IPI as a barrier, because a hypervisor that
+ *     flushes a vCPU does not wait for it to enable interrupts, which is what
+ *     lock-free page-table walkers rely on. The tables of processes are freed
+ *     by RCU (CONFIG_MMU_GATHER_RCU_TABLE_FREE, which PVTLB selects), and where
+ *     the kernel frees its own it waits for walkers by an IPI of its own.
  *
  *  4. The cpumask a flush is called with is live: CPUs join and leave it while
  *     it is read. The core copies it once, and everything after that works on
@@ -91,8 +92,8 @@ enum pvtlb_kind {
  *              it took care of and leaves the others in
  * @local:      this CPU is to be flushed as well. A backend that did so clears
  *              it, otherwise the core does it after the backend returned
- * @deferred:   CPUs left to the hypervisor, which flushes them within a
- *              hypercall or before they run again
+ * @deferred:   CPUs left to the hypervisor: flushed within a hypercall, or by the
+ *              time they run again
  * @ipi:        CPUs interrupted
  * @hypercalls: hypercalls made
  */
@@ -125,15 +126,12 @@ struct pvtlb_probe {
  * @probe:  0 if it works here, else -errno with @reason filled in. Proves it
  *          with a trial call where a call exists. Leaves nothing behind. May
  *          sleep
- * @enter:  optional: sets up what @flush needs. Nothing is flushed through any
- *          backend while it runs; the in-tree mechanism serves meanwhile. May
- *          sleep
- * @leave:  optional: undoes @enter, under the same guarantee. Cannot fail
  * @flush:  serves one request. Called with preemption off and interrupts on,
  *          never nested on a CPU. A full barrier stands between the stores to
  *          the page tables and this call: inc_mm_tlb_gen() for user ranges and
  *          batches, smp_mb() in the core for the kernel's. 0, or -errno with
- *          every CPU that is not done still in @targets
+ *          every CPU that is not done still in @targets: -EOPNOTSUPP when this
+ *          request cannot be expressed, anything else when the mechanism failed
  * @in_tree: wants every request, also those whose targets were all filtered
  *          out, and does the kernel's own accounting itself where the in-tree
  *          mechanism does
@@ -142,8 +140,6 @@ struct pvtlb_backend {
 	const char	*name;
 	const char	*what;
 	int		(*probe)(struct pvtlb_probe *probe);
-	int		(*enter)(void);
-	void		(*leave)(void);
 	int		(*flush)(struct pvtlb_request *req);
 	bool		in_tree;
 };

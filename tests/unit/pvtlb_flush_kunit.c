@@ -41,55 +41,61 @@ static void pages_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, pvtlb_pages(&info), c->pages);
 }
 
+static unsigned int snapshot(struct cpumask *copy, const struct cpumask *live, bool *local)
+{
+	unsigned int nr;
+
+	preempt_disable();
+	nr = pvtlb_snapshot(copy, live, local);
+	preempt_enable();
+	return nr;
+}
+
 /* The copy has the online CPUs but this one, and nothing changes it later. */
 static void snapshot_test(struct kunit *test)
 {
-	cpumask_var_t live, copy;
+	struct cpumask *live = kunit_kzalloc(test, cpumask_size(), GFP_KERNEL);
+	struct cpumask *copy = kunit_kzalloc(test, cpumask_size(), GFP_KERNEL);
 	unsigned int cpu, nr;
 	bool local;
 
-	KUNIT_ASSERT_TRUE(test, zalloc_cpumask_var(&live, GFP_KERNEL));
-	KUNIT_ASSERT_TRUE(test, zalloc_cpumask_var(&copy, GFP_KERNEL));
+	KUNIT_ASSERT_NOT_NULL(test, live);
+	KUNIT_ASSERT_NOT_NULL(test, copy);
+	migrate_disable();	/* expectations may sleep, so preemption stays on between */
+	cpu = raw_smp_processor_id();
 
-	preempt_disable();
-	cpu = smp_processor_id();
 	cpumask_setall(copy);
-	nr = pvtlb_snapshot(copy, live, &local);	/* empty */
+	nr = snapshot(copy, live, &local);		/* empty */
 	KUNIT_EXPECT_EQ(test, nr, 0);
 	KUNIT_EXPECT_TRUE(test, cpumask_empty(copy));
 	KUNIT_EXPECT_FALSE(test, local);
 
 	cpumask_set_cpu(cpu, live);
-	nr = pvtlb_snapshot(copy, live, &local);	/* nobody but this CPU */
+	nr = snapshot(copy, live, &local);		/* nobody but this CPU */
 	KUNIT_EXPECT_EQ(test, nr, 0);
 	KUNIT_EXPECT_TRUE(test, local);
 
 	cpumask_setall(live);				/* CPUs that are not there */
-	nr = pvtlb_snapshot(copy, live, &local);
+	nr = snapshot(copy, live, &local);
 	KUNIT_EXPECT_EQ(test, nr, num_online_cpus() - 1);
 	KUNIT_EXPECT_TRUE(test, cpumask_subset(copy, cpu_online_mask));
 	KUNIT_EXPECT_FALSE(test, cpumask_test_cpu(cpu, copy));
+	KUNIT_EXPECT_TRUE(test, local);
 
 	cpumask_clear(live);				/* everybody leaves */
 	KUNIT_EXPECT_EQ(test, cpumask_weight(copy), nr);
-	preempt_enable();
-
-	free_cpumask_var(live);
-	free_cpumask_var(copy);
+	migrate_enable();
 }
 
-/* Run a test under each backend that works here, then bring the first one back. */
+/* Run a test under each backend that works here. The exit function ends it. */
 static void under_each_backend(struct kunit *test, void (*body)(struct kunit *test, const char *name))
 {
-	char *names = (char *)get_zeroed_page(GFP_KERNEL), *rest = names, *name;
-	char *before = (char *)get_zeroed_page(GFP_KERNEL);
+	char *names = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL), *name;
 	int tried = 0;
 
 	KUNIT_ASSERT_NOT_NULL(test, names);
-	KUNIT_ASSERT_NOT_NULL(test, before);
-	pvtlb_show_backend(before);
 	pvtlb_show_available(names);
-	while ((name = strsep(&rest, " \n"))) {
+	while ((name = strsep(&names, " \n"))) {
 		if (!*name)
 			continue;
 		KUNIT_ASSERT_EQ_MSG(test, pvtlb_choose(name), 0, "%s", name);
@@ -97,9 +103,23 @@ static void under_each_backend(struct kunit *test, void (*body)(struct kunit *te
 		tried++;
 	}
 	KUNIT_EXPECT_GT(test, tried, 1);
-	KUNIT_EXPECT_EQ(test, pvtlb_choose(before), 0);
-	free_page((unsigned long)names);
-	free_page((unsigned long)before);
+}
+
+static int flush_init(struct kunit *test)
+{
+	char *before = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
+
+	if (!before)
+		return -ENOMEM;
+	pvtlb_show_backend(before);
+	test->priv = before;
+	return 0;
+}
+
+static void flush_exit(struct kunit *test)
+{
+	if (pvtlb_choose(test->priv))
+		pr_warn("pvtlb_flush: cannot go back to %s", (char *)test->priv);
 }
 
 static void count_kind(struct kunit *test, const char *name, enum pvtlb_stat kind)
@@ -142,7 +162,7 @@ struct window {
 	struct page	*pages[2];
 	u64		published;
 	atomic_t	stale;
-	atomic64_t	reads;
+	u64		*seen;		/* the newest number each CPU has read */
 };
 
 static int reader(void *arg)
@@ -151,10 +171,11 @@ static int reader(void *arg)
 
 	while (!kthread_should_stop()) {
 		u64 expected = smp_load_acquire(&w->published);	/* pairs with exchange() */
+		u64 value = READ_ONCE(*w->address);
 
-		if (READ_ONCE(*w->address) < expected)
+		if (value < expected)
 			atomic_inc(&w->stale);
-		atomic64_inc(&w->reads);
+		WRITE_ONCE(w->seen[raw_smp_processor_id()], max(value, expected));
 		cond_resched();
 	}
 	return 0;
@@ -184,11 +205,13 @@ static u64 exchanges(struct kunit *test, const char *name, bool flush)
 {
 	struct task_struct **readers = kunit_kcalloc(test, nr_cpu_ids, sizeof(*readers), GFP_KERNEL);
 	struct window *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
-	u64 n = 0, seen;
+	u64 n = 0;
 	int cpu, i;
 
 	KUNIT_ASSERT_NOT_NULL(test, readers);
 	KUNIT_ASSERT_NOT_NULL(test, w);
+	w->seen = kunit_kcalloc(test, nr_cpu_ids, sizeof(*w->seen), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, w->seen);
 	for (i = 0; i < 2; i++) {
 		w->pages[i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
 		KUNIT_ASSERT_NOT_NULL(test, w->pages[i]);
@@ -207,10 +230,10 @@ static u64 exchanges(struct kunit *test, const char *name, bool flush)
 	}
 	while (n < 300) {
 		KUNIT_EXPECT_EQ(test, exchange(w, ++n, flush), 0);
-		/* Let the others read this number, so that they hold its translation. */
-		seen = atomic64_read(&w->reads) + 4 * num_online_cpus();
-		while (atomic64_read(&w->reads) < seen)
-			cond_resched();
+		/* Each has to read once more, so that it holds a translation. */
+		for_each_online_cpu(cpu)
+			while (readers[cpu] && READ_ONCE(w->seen[cpu]) < n)
+				cond_resched();
 	}
 	for_each_online_cpu(cpu)
 		if (readers[cpu])
@@ -256,6 +279,8 @@ static struct kunit_case flush_cases[] = {
 
 static struct kunit_suite flush_suite = {
 	.name		= "pvtlb_flush",
+	.init		= flush_init,
+	.exit		= flush_exit,
 	.test_cases	= flush_cases,
 };
 

@@ -59,9 +59,26 @@ void pvtlb_stop(void)
 	backend = NULL;
 }
 
+static bool stopped_for_good;
+
+/**
+ * pvtlb_stop_for_good() - the same, as the system goes down
+ *
+ * Waits for nobody: a CPU that is stuck with preemption off must not keep the
+ * system from rebooting, and a flush that is under way may go on, since nothing
+ * that it uses is freed.
+ *
+ * Context: process context, may sleep; no lock needed.
+ */
+void pvtlb_stop_for_good(void)
+{
+	WRITE_ONCE(stopped_for_good, true);
+	static_branch_disable(&pvtlb_active);
+}
+
 /**
  * pvtlb_start() - give every flush to a backend from now on
- * @new: probed and entered
+ * @new: one whose probe said yes
  *
  * Context: process context, may sleep; after pvtlb_stop() or at boot.
  */
@@ -70,6 +87,9 @@ void pvtlb_start(const struct pvtlb_backend *new)
 	backend = new;
 	static_call_update(pvtlb_backend_flush, new->flush);
 	static_branch_enable(&pvtlb_active);
+	/* Patching code is ordered by its own lock: one of the two disables comes last. */
+	if (READ_ONCE(stopped_for_good))
+		static_branch_disable(&pvtlb_active);
 }
 
 /**
@@ -93,9 +113,8 @@ int pvtlb_init_cpus(void)
  * @cpus:    the mask as the caller of the flush gave it
  * @local:   this CPU was in @cpus
  *
- * An offline CPU has left every mm and starts again with an empty TLB; while
- * preemption is off here none can go, and one that comes reads the generation
- * of an mm, or the kernel's tables, after it has set its bit.
+ * CPUs that come and go are treated as on_each_cpu_mask() treats them: one that
+ * is not online is not flushed. With preemption off here, none can go meanwhile.
  *
  * Return: the number of CPUs in @targets.
  */
@@ -201,7 +220,8 @@ static int flush_remote(struct pvtlb_request *req)
 
 	pvtlb_count(PVTLB_STAT_fallbacks, 1);
 	pvtlb_flush_by_ipi(req);
-	pvtlb_backend_failed(backend->name, err);
+	if (err != -EOPNOTSUPP)
+		pvtlb_backend_failed(err);
 	return err;
 }
 
@@ -232,34 +252,25 @@ static void flush(struct pvtlb_request *req)
 }
 
 /*
- * Take this CPU's state for one flush. NULL where the in-tree code has to do it:
- * the backend was just stopped, or the context is one in which CPUs may be
- * stopped (panic, the last steps of suspend and kexec) or state is in use.
+ * Take this CPU's state for one flush, until end(). NULL where the in-tree code
+ * has to do it: the backend was just stopped; or the context is one in which
+ * other CPUs may be stopped (panic, the last steps of suspend and kexec), or an
+ * interrupt, which may have come in the middle of a flush.
  */
 static struct pvtlb_cpu *begin(void)
 {
-	struct pvtlb_cpu *this;
-
 	if (unlikely(irqs_disabled() || !in_task()))
 		return NULL;
 
 	preempt_disable();
-	if (static_branch_likely(&pvtlb_active)) {
-		this = this_cpu_ptr(pvtlb_cpus);
-		if (likely(!this->busy)) {
-			this->busy = true;
-			barrier(); /* an interrupt here sees busy before any other change */
-			return this;
-		}
-	}
+	if (static_branch_likely(&pvtlb_active))
+		return this_cpu_ptr(pvtlb_cpus);
 	preempt_enable();
 	return NULL;
 }
 
-static void end(struct pvtlb_cpu *this)
+static void end(void)
 {
-	barrier(); /* and not after it, see begin() */
-	this->busy = false;
 	preempt_enable();
 }
 
@@ -278,7 +289,7 @@ bool __pvtlb_flush_multi(const struct cpumask *cpus, const struct flush_tlb_info
 
 	req.targets = to_cpumask(this->targets);
 	flush(&req);
-	end(this);
+	end();
 	return true;
 }
 
@@ -304,13 +315,15 @@ static bool flush_kernel(enum pvtlb_kind kind, unsigned long start, unsigned lon
 	req.info = &this->info;
 	req.targets = to_cpumask(this->targets);
 	/*
-	 * Unmapping stored to the kernel's tables with no barrier since. Order
-	 * that before reading any vCPU's state, as inc_mm_tlb_gen() does for user
-	 * ranges: a vCPU seen off its CPU walks the new tables when it is back.
+	 * The caller stored to the kernel's tables with no barrier since. Here it
+	 * is, so that backends may read a vCPU's state whatever the kind, as
+	 * after inc_mm_tlb_gen(). Partner: what orders a vCPU's state before its
+	 * next walk of the tables, such as the host's exchange in
+	 * record_steal_time().
 	 */
 	smp_mb();
 	flush(&req);
-	end(this);
+	end();
 	return true;
 }
 

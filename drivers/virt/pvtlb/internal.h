@@ -38,14 +38,11 @@ enum pvtlb_stat {
 
 /**
  * struct pvtlb_cpu - what a CPU needs to flush others
- * @busy:    a flush is under way; seen set only by an interrupt of this CPU,
- *           since preemption is off meanwhile
  * @info:    for a kernel flush, which comes without one
  * @stats:   since boot; changed by this CPU only, read by all
  * @targets: &pvtlb_request.targets: nr_cpu_ids bits
  */
 struct pvtlb_cpu {
-	bool			busy;
 	struct flush_tlb_info	info;
 	u64			stats[PVTLB_NR_STATS];
 	unsigned long		targets[];
@@ -56,6 +53,7 @@ extern struct pvtlb_cpu __percpu *pvtlb_cpus;
 
 int pvtlb_init_cpus(void);
 void pvtlb_stop(void);
+void pvtlb_stop_for_good(void);
 void pvtlb_start(const struct pvtlb_backend *backend);
 unsigned int pvtlb_snapshot(struct cpumask *targets, const struct cpumask *cpus, bool *local);
 unsigned long pvtlb_pages(const struct flush_tlb_info *info);
@@ -96,7 +94,7 @@ int pvtlb_show_backend(char *buf);
 int pvtlb_show_reason(char *buf);
 int pvtlb_show_available(char *buf);
 void pvtlb_backend_worked(void);
-void pvtlb_backend_failed(const char *name, int err);
+void pvtlb_backend_failed(int err);
 
 /* sysfs.c: /sys/kernel/pvtlb */
 int pvtlb_init_sysfs(void);

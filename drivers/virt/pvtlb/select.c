@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which backend, and when it changes: at boot, by the user, around suspend and
- * kexec, and when one keeps failing.
+ * Which backend, and when it changes: at boot, by the user, around sleep and
+ * reboot, and when one keeps failing.
  */
 #define pr_fmt(fmt) "pvtlb: " fmt
 
@@ -29,12 +29,13 @@
  * In the order of auto, which takes the first that works here and advises
  * itself:
  *
- *  - Xen before Hyper-V, because Xen can show Hyper-V's interface too, and its
- *    own is the better one; Hyper-V before KVM for the same reason.
- *  - native after all that know their hypervisor. It always works, and advises
- *    itself only in a guest: on bare metal it would only add to the in-tree
- *    code.
- *  - upstream last, and only by name: it is there to compare with.
+ *  - Those that know their hypervisor. Today their probes exclude one another;
+ *    where a hypervisor shows another's interface beside its own, its own is
+ *    meant for Linux and comes first: Xen can show Hyper-V's. KVM can too, and
+ *    there it is Hyper-V's that is better: precise, and waiting for nobody.
+ *  - native works everywhere. It advises itself in any guest, where a few
+ *    counters are a fair price for seeing every flush; not on bare metal.
+ *  - upstream only by name: it is there to compare with.
  */
 static struct pvtlb_slot slots[] = {
 	SLOT(xen,	CONFIG_PVTLB_XEN),
@@ -45,16 +46,13 @@ static struct pvtlb_slot slots[] = {
 };
 
 #define NR_SLOTS	((int)ARRAY_SIZE(slots))
-#define SLOT_NATIVE	(NR_SLOTS - 2)
 #define SLOT_OFF	(-1)
 
-/* Flushes in a row that a backend may fail before it is left. */
-#define MAX_FAILURES	16
-
-static DEFINE_MUTEX(lock);	/* all below, and slots[] */
+static DEFINE_MUTEX(lock);	/* protects all below, and slots[] */
 static int active = SLOT_OFF;
-static int suspended = SLOT_OFF;	/* active before the system went to sleep */
 static char reason[96] = "it has not started yet";
+static int sleeping;		/* how many sleep transitions are under way */
+static int before_sleep = SLOT_OFF;
 
 static const char *name_of(int slot)
 {
@@ -114,73 +112,60 @@ static int probe(int slot)
 	return s->err;
 }
 
-static void probe_all(void)
-{
-	int i;
-
-	for (i = 0; i < NR_SLOTS; i++)
-		probe(i);
-}
-
 static void refuse(int slot)
 {
 	trace_pvtlb_backend("refused", name_of(slot), name_of(active), slots[slot].probe.reason);
 }
 
-static void stop_active(void)
+/* Change to a slot whose probe said yes, or to SLOT_OFF. */
+static void change(int slot, const char *action, const char *why)
 {
-	if (active == SLOT_OFF)
-		return;
-	pvtlb_stop();
-	if (slots[active].ops->leave)
-		slots[active].ops->leave();
-	active = SLOT_OFF;
-}
-
-static int start(int slot)
-{
-	const struct pvtlb_backend *ops = slots[slot].ops;
-	int err = ops->enter ? ops->enter() : 0;
-
-	if (err)
-		return err;
-	active = slot;
-	pvtlb_start(ops);
-	return 0;
-}
-
-/*
- * Change to a probed slot or to SLOT_OFF. On failure the old one is back, or
- * nothing is active, which is the in-tree code.
- */
-static int change(int slot, const char *action, const char *why)
-{
-	int previous = active, err = 0;
+	int previous = active;
 
 	lockdep_assert_held(&lock);
 
-	stop_active();
+	if (previous != SLOT_OFF)
+		pvtlb_stop();
+	WRITE_ONCE(active, slot);
 	if (slot != SLOT_OFF)
-		err = start(slot);
-	if (err && previous != SLOT_OFF && start(previous))
-		strscpy(reason, "the previous backend could not be entered again", sizeof(reason));
-	if (err)
-		return err;
+		pvtlb_start(slots[slot].ops);
 
 	strscpy(reason, why, sizeof(reason));
-	trace_pvtlb_backend(action, name_of(active), name_of(previous), why);
-	return 0;
+	trace_pvtlb_backend(action, name_of(slot), name_of(previous), why);
 }
 
-static int change_to_auto(const char *action, const char *why)
+static void probe_all(void)
 {
-	int slot;
+	int i;
 
-	probe_all();
-	slot = pvtlb_pick(slots, NR_SLOTS);
-	if (slot < 0)
-		return change(SLOT_OFF, action, "no hypervisor was found (pvtlb=native takes it all the same)");
-	return change(slot, action, why);
+	for (i = 0; i < NR_SLOTS; i++)
+		if (probe(i))
+			refuse(i);
+}
+
+/* After probe_all() */
+static void change_to_auto(const char *action, const char *why)
+{
+	int slot = pvtlb_pick(slots, NR_SLOTS);
+
+	if (slot >= 0)
+		change(slot, action, why);
+	else
+		change(SLOT_OFF, action, "no hypervisor was found (pvtlb=native takes it all the same)");
+}
+
+static int change_by_name(int slot)
+{
+	int err = probe(slot);
+
+	if (err) {
+		refuse(slot);
+		pr_notice("%s is not available here: %s\n", name_of(slot), slots[slot].probe.reason);
+		return err;
+	}
+	slots[slot].failed = false;
+	change(slot, "switched", "sysfs");
+	return 0;
 }
 
 /**
@@ -188,80 +173,86 @@ static int change_to_auto(const char *action, const char *why)
  * @arg: a name, as on the command line
  *
  * Context: process context, may sleep.
- * Return: 0; -EINVAL for a name that is none; -ENODEV and the like when it does
- *         not work here. After an error the old backend goes on.
+ * Return: 0; -EINVAL for a name that is none, -ENODEV when it does not work
+ *         here, -ENOMEM, or -EBUSY while the system goes to sleep. After an
+ *         error the old backend goes on.
  */
 int pvtlb_choose(const char *arg)
 {
-	int err, slot = pvtlb_parse(slots, NR_SLOTS, arg);
+	int slot = pvtlb_parse(slots, NR_SLOTS, arg);
+	int err;
 
 	if (slot < 0)
 		return slot;
 
 	mutex_lock(&lock);
-	err = pvtlb_init_cpus();
+	err = sleeping ? -EBUSY : pvtlb_init_cpus();
 	if (err)
 		goto out;
 
-	switch (slot) {
-	case PVTLB_WANT_AUTO:
-		err = change_to_auto("switched", "auto, by sysfs");
-		break;
-	case PVTLB_WANT_OFF:
-		err = change(SLOT_OFF, "switched", "of sysfs");
-		break;
-	default:
-		err = probe(slot);
-		if (err) {
-			refuse(slot);
-			pr_notice("%s is not available here: %s\n", name_of(slot), slots[slot].probe.reason);
-			break;
-		}
-		slots[slot].failed = false;
-		err = change(slot, "switched", "sysfs");
+	if (slot == PVTLB_WANT_AUTO) {
+		probe_all();
+		change_to_auto("switched", "auto, by sysfs");
+	} else if (slot == PVTLB_WANT_OFF) {
+		change(SLOT_OFF, "switched", "sysfs was told off");
+	} else {
+		err = change_by_name(slot);
 	}
-	if (!err)
-		suspended = SLOT_OFF;
 out:
 	mutex_unlock(&lock);
 	return err;
 }
 
 /*
- * Flushes in a row that failed, of the active backend, on all CPUs. Only a
- * threshold: counts lost to races between CPUs do no harm.
+ * A leaky bucket: a failed flush fills FILL into it, one that worked takes 1
+ * out, and the backend is left when it is full. That is 16 failures in a row,
+ * or more than a fifth of all flushes for long enough, such as all of one kind.
  */
-static atomic_t failures = ATOMIC_INIT(0);
+#define FILL	4
+#define FULL	(16 * FILL)
 
-static void demote(struct work_struct *work)
+static atomic_t bucket = ATOMIC_INIT(0);
+static int last_error;
+
+static int slot_after_failure(void)
+{
+	int i, slot = pvtlb_pick(slots, NR_SLOTS);
+
+	if (slot >= 0)
+		return slot;
+	for (i = 0; slots[i].ops != &pvtlb_native; i++)
+		;
+	return i;
+}
+
+/* Printing and changing both take their time: not while a flush waits for it. */
+static void after_failure(struct work_struct *work)
 {
 	char why[sizeof(reason)];
-	int from, to, err;
+	int from, to;
 
 	mutex_lock(&lock);
 	from = active;
-	if (from == SLOT_OFF || from == SLOT_NATIVE || atomic_read(&failures) < MAX_FAILURES)
+	if (from == SLOT_OFF)
+		goto out;
+	pr_warn_ratelimited("%s: a flush failed (%d) and was done by interrupts\n",
+			    name_of(from), READ_ONCE(last_error));
+	if (atomic_read(&bucket) < FULL)
 		goto out;
 
 	slots[from].failed = true;
-	to = pvtlb_pick(slots, NR_SLOTS);
-	if (to < 0)
-		to = SLOT_NATIVE;
-	snprintf(why, sizeof(why), "%s failed %u flushes in a row", name_of(from), MAX_FAILURES);
-	err = change(to, "demoted", why);
-	if (err) {
-		pr_err("%s, and %s cannot be entered (%d)\n", why, name_of(to), err);
-		goto out;
-	}
+	to = slot_after_failure();
+	snprintf(why, sizeof(why), "%s kept failing", name_of(from));
+	change(to, "demoted", why);
+	atomic_set(&bucket, 0);
 	pvtlb_count(PVTLB_STAT_demotions, 1);
 	pr_warn("%s: left for %s; write %s to /sys/kernel/pvtlb/backend to try it again\n",
 		why, name_of(to), name_of(from));
 out:
-	atomic_set(&failures, 0);
 	mutex_unlock(&lock);
 }
 
-static DECLARE_WORK(demote_work, demote);
+static DECLARE_WORK(after_failure_work, after_failure);
 
 /**
  * pvtlb_backend_worked() - note a flush that the active backend did
@@ -270,24 +261,23 @@ static DECLARE_WORK(demote_work, demote);
  */
 void pvtlb_backend_worked(void)
 {
-	if (unlikely(atomic_read(&failures)))
-		atomic_set(&failures, 0);
+	if (unlikely(atomic_read(&bucket)))
+		atomic_dec_if_positive(&bucket);
 }
 
 /**
  * pvtlb_backend_failed() - note a flush that the active backend could not do
- * @name: the backend
- * @err:  its -errno
+ * @err: its -errno
  *
  * The flush itself is done, by interrupts.
  *
  * Context: any but NMI.
  */
-void pvtlb_backend_failed(const char *name, int err)
+void pvtlb_backend_failed(int err)
 {
-	pr_warn_ratelimited("%s: a flush failed (%d) and was done by interrupts\n", name, err);
-	if (atomic_inc_return(&failures) >= MAX_FAILURES)
-		schedule_work(&demote_work);
+	WRITE_ONCE(last_error, err);
+	atomic_add(FILL, &bucket);
+	schedule_work(&after_failure_work);
 }
 
 int pvtlb_show_backend(char *buf)
@@ -305,15 +295,15 @@ int pvtlb_show_reason(char *buf)
 	return len;
 }
 
-static int list_available(char *buf, size_t size, const char *separator, int except)
+static void list_available(char *buf, size_t size, const char *separator, int except)
 {
-	int i, len = 0;
+	size_t len = 0;
+	int i;
 
 	buf[0] = '\0';
 	for (i = 0; i < NR_SLOTS; i++)
 		if (i != except && !slots[i].err)
 			len += scnprintf(buf + len, size - len, "%s%s", len ? separator : "", slots[i].name);
-	return len;
 }
 
 int pvtlb_show_available(char *buf)
@@ -329,6 +319,7 @@ int pvtlb_show_available(char *buf)
 /*
  * Sleep: what a backend stands on (hypercall page, steal time) goes away in
  * steps of other subsystems. Out of its way, and back through a new probe.
+ * Transitions can overlap: user space may hold /dev/snapshot open and suspend.
  */
 static int sleep_notify(struct notifier_block *nb, unsigned long event, void *unused)
 {
@@ -337,17 +328,22 @@ static int sleep_notify(struct notifier_block *nb, unsigned long event, void *un
 	case PM_SUSPEND_PREPARE:
 	case PM_HIBERNATION_PREPARE:
 	case PM_RESTORE_PREPARE:
-		suspended = active;
-		if (active != SLOT_OFF)
-			change(SLOT_OFF, "switched", "the system sleeps");
+		if (!sleeping++) {
+			before_sleep = active;
+			if (active != SLOT_OFF)
+				change(SLOT_OFF, "switched", "the system goes to sleep");
+		}
 		break;
 	case PM_POST_SUSPEND:
 	case PM_POST_HIBERNATION:
 	case PM_POST_RESTORE:
-		if (suspended != SLOT_OFF &&
-		    (probe(suspended) || change(suspended, "switched", "the system woke up")))
+		if (--sleeping || before_sleep == SLOT_OFF)
+			break;
+		probe_all();
+		if (slots[before_sleep].err)
 			change_to_auto("switched", "auto, after sleep");
-		suspended = SLOT_OFF;
+		else
+			change(before_sleep, "switched", "back after sleep");
 		break;
 	}
 	mutex_unlock(&lock);
@@ -356,13 +352,10 @@ static int sleep_notify(struct notifier_block *nb, unsigned long event, void *un
 
 static struct notifier_block sleep_nb = { .notifier_call = sleep_notify };
 
-/* Before the notifiers that take steal time and hypercall pages down. */
+/* First of all, before steal time and hypercall pages are taken down. */
 static int reboot_notify(struct notifier_block *nb, unsigned long event, void *unused)
 {
-	mutex_lock(&lock);
-	if (active != SLOT_OFF)
-		change(SLOT_OFF, "switched", "the system goes down");
-	mutex_unlock(&lock);
+	pvtlb_stop_for_good();
 	return NOTIFY_OK;
 }
 
@@ -383,26 +376,40 @@ static int __init pvtlb_setup(char *arg)
 early_param("pvtlb", pvtlb_setup);
 
 /* The user's choice, or auto with one warning why not. */
-static int __init select_at_boot(void)
+static void __init select_at_boot(void)
 {
-	int i, slot = pvtlb_parse(slots, NR_SLOTS, wanted);
+	int slot = pvtlb_parse(slots, NR_SLOTS, wanted);
+
+	/* Not even trial calls: off is what remains when they do harm. */
+	if (slot == PVTLB_WANT_OFF) {
+		change(SLOT_OFF, "selected", "the command line says so");
+		return;
+	}
 
 	probe_all();
-	for (i = 0; i < NR_SLOTS; i++)
-		if (slots[i].err)
-			refuse(i);
-
-	if (slot == PVTLB_WANT_OFF)
-		return change(SLOT_OFF, "selected", "of pvtlb=off on the command line");
+	if (slot >= 0 && slot < NR_SLOTS && !slots[slot].err) {
+		change(slot, "selected", "command line");
+		return;
+	}
 	if (slot == -EINVAL)
 		pr_warn("pvtlb=%s is unknown: use off, auto, xen, hyperv, kvm, native or upstream; taking auto\n",
 			wanted);
-	else if (slot != PVTLB_WANT_AUTO && slots[slot].err)
+	else if (slot != PVTLB_WANT_AUTO)
 		pr_warn("pvtlb=%s is not available here: %s; taking auto\n",
 			wanted, slots[slot].probe.reason);
-	else if (slot != PVTLB_WANT_AUTO)
-		return change(slot, "selected", "command line");
-	return change_to_auto("selected", "auto");
+	change_to_auto("selected", "auto");
+}
+
+static int __init follow_sleep_and_reboot(void)
+{
+	int err = register_pm_notifier(&sleep_nb);
+
+	if (err)
+		return err;
+	err = register_reboot_notifier(&reboot_nb);
+	if (err)
+		unregister_pm_notifier(&sleep_nb);
+	return err;
 }
 
 /*
@@ -412,35 +419,29 @@ static int __init select_at_boot(void)
 static int __init pvtlb_init(void)
 {
 	char names[NR_SLOTS * PVTLB_NAME_LEN];
-	int err;
+	int err = follow_sleep_and_reboot();
 
 	mutex_lock(&lock);
-	if (pvtlb_init_cpus()) {
+	if (err)
+		snprintf(reason, sizeof(reason), "it cannot follow sleep and reboot (%d)", err);
+	else if (pvtlb_init_cpus())
 		strscpy(reason, "its memory could not be allocated", sizeof(reason));
-	} else {
-		err = select_at_boot();
-		if (err)
-			snprintf(reason, sizeof(reason), "the backend could not be entered (%d)", err);
-	}
+	else
+		select_at_boot();
+
 	list_available(names, sizeof(names), ", ", active);
 	if (active == SLOT_OFF)
-		pr_info("off, because %s; the in-tree mechanism runs; available: %s\n",
-			reason, names[0] ? names : "none");
+		pr_info("off, because %s; the in-tree mechanism runs\n", reason);
 	else
 		pr_info("%s: %s (%s; also available: %s)\n", name_of(active),
 			slots[active].ops->what, reason, names);
 	mutex_unlock(&lock);
+	if (err)
+		return err;
 
 	err = pvtlb_init_sysfs();
 	if (err)
 		pr_err("no /sys/kernel/pvtlb (%d): the choice made at boot stays\n", err);
-	err = register_pm_notifier(&sleep_nb) ?: register_reboot_notifier(&reboot_nb);
-	if (err) {
-		pr_err("cannot follow sleep and reboot (%d): off\n", err);
-		mutex_lock(&lock);
-		change(SLOT_OFF, "switched", "it cannot follow sleep and reboot");
-		mutex_unlock(&lock);
-	}
 	return err;
 }
 subsys_initcall_sync(pvtlb_init);
