@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Everything a developer runs; "make help" lists it. The work is done by
+# scripts/ and tests/, this file only knows what needs what.
+
+HV ?= all
+PVTLB ?= auto
+CMDLINE ?=
+KERNEL ?= 6.12
+VCPUS ?= 4
+PCPUS ?= 2
+export HV PVTLB CMDLINE KERNEL VCPUS PCPUS
+
+.PHONY: help deps kernels kernel-6.12 kernel-6.1 guest boot shell check check-unit check-boot clean
+
+help:
+	@echo 'Targets:'
+	@echo '  deps         install the Debian packages that the rest needs (as root)'
+	@echo '  kernels      build the lab kernels, build/kernel-6.12 and build/kernel-6.1'
+	@echo '  boot         boot guests and show how they flush: HV=all, kvm, hyperv, xen or native'
+	@echo '  shell        a shell in a guest, or the commands on stdin: HV=kvm, hyperv, xen or native'
+	@echo '  check        all tests'
+	@echo '  check-unit   user-space tests, and KUnit in a guest'
+	@echo '  check-boot   tests that boot guests; TESTS=word for those with it in their name'
+	@echo '  clean        remove build/'
+	@echo 'Settings of boot and shell (defaults):'
+	@echo '  PVTLB=$(PVTLB) KERNEL=$(KERNEL) VCPUS=$(VCPUS) PCPUS=$(PCPUS) CMDLINE="more kernel options"'
+
+deps:
+	@scripts/deps
+
+kernels: kernel-6.12 kernel-6.1
+
+# The kernel's own make knows what is out of date.
+kernel-6.12 kernel-6.1: kernel-%: deps
+	@scripts/build-kernel $*
+
+# One of them at a time: each uses all CPUs.
+kernel-6.1: | kernel-6.12
+
+guest: deps
+	@scripts/build-guest
+
+# The hosts run 6.12, whatever their guests do.
+boot shell: guest kernel-6.12 $(if $(filter 6.1,$(KERNEL)),kernel-6.1)
+	@tests/lab/boot $@
+
+check-unit: guest kernels
+	@scripts/check unit
+
+check-boot: guest kernels
+	@scripts/check boot '$(TESTS)'
+
+check: guest kernels
+	@scripts/check unit boot
+
+clean:
+	@rm -rf build

@@ -1,0 +1,276 @@
+# shellcheck shell=sh disable=SC2154,SC2013
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# The tests that a guest can be asked for, see init. Each one records facts and
+# fails only when it could not do its work; whether the facts are those wanted
+# is decided on the host (tests/boot/run).
+
+pvtlb=/sys/kernel/pvtlb
+tracing=/sys/kernel/tracing
+names="upstream native kvm hyperv xen"
+
+fact()
+{
+	echo "$*" >>/run/facts
+}
+
+# To file descriptor 3, which init reads: why the test could not be done.
+fail()
+{
+	echo "$*" >&3
+	exit 1
+}
+
+need_pvtlb()
+{
+	[ -d $pvtlb ] || fail "there is no $pvtlb"
+}
+
+vmstat()
+{
+	sed -n "s/^$1 //p" /proc/vmstat
+}
+
+log_lines()
+{
+	dmesg -r | sed -n 's/^<\([0-9]*\)>\(\[[^]]*\] *\)\{0,1\}pvtlb: /\1 pvtlb: /p'
+}
+
+# Warnings are level 4.
+facts_of_boot()
+{
+	log_lines | sed 's/^[0-9]* //' | grep -E '^pvtlb: (off, because|[a-z]+: .*\(.*also available:)' >/run/boot_lines
+	fact "boot_line $(head -n 1 /run/boot_lines)"
+	fact "boot_lines $(grep -c . /run/boot_lines)"
+	fact "warnings $(log_lines | grep -c '^4 ')"
+	log_lines | sed -n 's/^4 /warning /p' >>/run/facts
+	fact "backend $(cat $pvtlb/backend)"
+	fact "reason $(cat $pvtlb/reason)"
+	fact "available $(cat $pvtlb/available)"
+	fact "cpus $(nproc)"
+}
+
+# By one process, because starting one flushes too.
+snapshot_stats()
+{
+	(cd $pvtlb/stats && grep . ./*) | sed 's/^\.\///; s/:/ /' >"/run/$1"
+}
+
+flushes()
+{
+	awk '/^flush_/ { n += $2 } END { print n + 0 }' "/run/$1"
+}
+
+facts_of_stats()
+{
+	sed 's/^/stat./' "/run/$1" >>/run/facts
+	fact "stat.flushes $(flushes "$1")"
+	fact "stat.unaccounted $(awk '{ s[$1] = $2 } END { print s["asked"] - s["lazy"] - s["deferred"] - s["ipi"] }' "/run/$1")"
+}
+
+# Counts events in the kernel, so that none is lost however many there are.
+hist_on()
+{
+	echo "$2" >"$tracing/events/$1/trigger" || fail "trigger $2 on $1 is refused"
+}
+
+# Sum of a value over the entries of a histogram that match a pattern
+hist_sum()
+{
+	grep -E "$2" "$tracing/events/$1/hist" |
+		sed -n "s/.*[ }]$3: *\([0-9]*\).*/\1/p" | awk '{ n += $1 } END { print n + 0 }'
+}
+
+events_on()
+{
+	echo 16384 >$tracing/buffer_size_kb
+	hist_on pvtlb/pvtlb_flush 'hist:keys=kind,backend:vals=asked,deferred'
+	hist_on tlb/tlb_flush 'hist:keys=reason'
+	echo 1 >$tracing/events/pvtlb/enable
+}
+
+facts_of_events()
+{
+	fact "event.flushes $(hist_sum pvtlb/pvtlb_flush . hitcount)"
+	for kind in user batch kernel all; do
+		fact "event.$kind $(hist_sum pvtlb/pvtlb_flush "kind: $kind " hitcount)"
+	done
+	fact "event.tlb_flush $(hist_sum tlb/tlb_flush . hitcount)"
+}
+
+show_events()
+{
+	for pattern in 'kind=user' 'kind=batch' 'kind=kernel' 'kind=all' pvtlb_hypercall: pvtlb_backend:; do
+		grep "$pattern" $tracing/trace | head -n 2
+	done
+}
+
+# lab.cpus=MASK keeps the load off some CPUs, so that flushes are not for all of them.
+load()
+{
+	if [ -n "$(word cpus)" ]; then
+		taskset "$(word cpus)" tlb-load "$@"
+	else
+		tlb-load "$@"
+	fi
+}
+
+run_load()
+{
+	load -t "$@" >/run/load 2>&1
+	rc=$?
+	cat /run/load
+	fact "load $rc"
+	fact "load_line $(tail -n 1 /run/load)"
+	[ $rc -eq 0 ] || fail "load: $(head -n 1 /run/load)"
+}
+
+# The usual one: a short load whose events are shown, then one for the figures
+test_load()
+{
+	need_pvtlb
+	events_on
+	remote=$(vmstat nr_tlb_remote_flush)
+	snapshot_stats before
+	load -t 1 || fail "the short load ended with status $?"
+	show_events
+	echo 0 >$tracing/events/pvtlb/enable
+	run_load "$seconds"
+	fact "remote_flushes $(($(vmstat nr_tlb_remote_flush) - remote))"
+	facts_of_events
+	facts_of_boot
+	snapshot_stats after
+	facts_of_stats after
+}
+
+# Nothing but the facts of a boot; for KUnit also what it printed
+test_boot()
+{
+	need_pvtlb
+	facts_of_boot
+	dmesg | sed -n 's/^\[[^]]*\] //; /^KTAP version 1/,$s/^/ktap /p' >>/run/facts
+}
+
+# $1 must be refused with the words $2 and change nothing.
+refused()
+{
+	before=$(cat $pvtlb/backend)
+	answer=$(echo "$1" 2>&1 >$pvtlb/backend) && fail "writing '$1' to backend is accepted"
+	case $answer in
+	*"$2"*) ;;
+	*) fail "writing '$1' to backend gives '$answer', not $2" ;;
+	esac
+	[ "$(cat $pvtlb/backend)" = "$before" ] || fail "a refused '$1' changed the backend"
+}
+
+test_sysfs()
+{
+	need_pvtlb
+	for bad in banana native,kvm 'native kvm' nativ natively ' native' "$(seq -s x 1 300)"; do
+		refused "$bad" "Invalid argument"
+	done
+	away=0
+	for name in $names; do
+		case " $(cat $pvtlb/available) " in
+		*" $name "*) continue ;;
+		esac
+		refused "$name" "No such device"
+		away=$((away + 1))
+	done
+	fact "unavailable $away"
+	for name in $(cat $pvtlb/available) off auto; do
+		echo "$name" >$pvtlb/backend || fail "switching to $name is refused"
+		now=$(cat $pvtlb/backend)
+		[ "$name" = auto ] || [ "$now" = "$name" ] || fail "wrote $name, reads $now"
+	done
+	facts_of_boot
+}
+
+# Through all backends, off and auto, again and again, while the load runs
+test_switch()
+{
+	need_pvtlb
+	snapshot_stats before
+	hist_on pvtlb/pvtlb_backend 'hist:keys=backend,action'
+	tlb-load -t "$seconds" >/run/load 2>&1 &
+	load=$!
+	switches=0
+	while kill -0 $load 2>/dev/null; do
+		for name in $(cat $pvtlb/available) off auto; do
+			echo "$name" >$pvtlb/backend || fail "switching to $name is refused under load"
+			now=$(cat $pvtlb/backend)
+			[ "$name" = auto ] || [ "$now" = "$name" ] || fail "wrote $name, reads $now"
+			switches=$((switches + 1))
+			usleep 20000
+		done
+	done
+	wait $load
+	rc=$?
+	cat /run/load
+	fact "load $rc"
+	fact "load_line $(tail -n 1 /run/load)"
+	[ $rc -eq 0 ] || fail "load: $(head -n 1 /run/load)"
+	fact "switches $switches"
+	fact "event.backend $(hist_sum pvtlb/pvtlb_backend . hitcount)"
+	for name in $(cat $pvtlb/available); do
+		fact "event.backend.$name $(hist_sum pvtlb/pvtlb_backend "backend: $name " hitcount)"
+	done
+	facts_of_boot
+	snapshot_stats after
+	facts_of_stats after
+}
+
+# Filters and histograms as a user would write them
+test_trace()
+{
+	need_pvtlb
+	backend=$(cat $pvtlb/backend)
+	hist_on pvtlb/pvtlb_flush 'hist:keys=backend,kind:vals=asked'
+	echo "backend==\"$backend\" && asked>0" >$tracing/events/pvtlb/pvtlb_flush/filter ||
+		fail "the filter on backend and asked is refused"
+	echo 1 >$tracing/events/pvtlb/pvtlb_flush/enable
+	tlb-load -t 1 || fail "the load ended with status $?"
+	fact "filter.match $(grep -c "pvtlb_flush: .*$backend" $tracing/trace)"
+	echo 0 >$tracing/events/pvtlb/pvtlb_flush/enable
+	echo 'backend=="banana"' >$tracing/events/pvtlb/pvtlb_flush/filter
+	: >$tracing/trace
+	echo 1 >$tracing/events/pvtlb/pvtlb_flush/enable
+	run_load 1
+	fact "filter.other $(grep -c 'pvtlb_flush:' $tracing/trace)"
+	cat $tracing/events/pvtlb/pvtlb_flush/hist
+	fact "hist.asked $(hist_sum pvtlb/pvtlb_flush "backend: $backend " asked)"
+	facts_of_boot
+}
+
+# Hypercalls fail, first now and then, then all of them, so that the backend is
+# left in the end. Set here and not on the command line, where the probe's
+# trial call would fail already.
+test_fault()
+{
+	need_pvtlb
+	control=/sys/kernel/debug/fail_pvtlb_hypercall
+	[ -d $control ] || fail "there is no $control: CONFIG_PVTLB_FAULT_INJECTION is needed"
+	before=$(cat $pvtlb/backend)
+	fact "backend_before $before"
+	echo -1 >$control/times
+	echo 10 >$control/probability
+	tlb-load -t 2 || fail "the load with few failures ended with status $?"
+	fact "backend_few_failures $(cat $pvtlb/backend)"
+	echo 100 >$control/probability
+	run_load "$seconds"
+	echo 0 >$control/probability
+	snapshot_stats demoted
+	tlb-load -t 1 || fail "the load after the demotion ended with status $?"
+	facts_of_boot
+	snapshot_stats after
+	facts_of_stats after
+	fact "flushes_after $(($(flushes after) - $(flushes demoted)))"
+	fact "demotion_lines $(log_lines | grep -c "$before kept failing: left for ")"
+	log_lines | sed 's/^/log /' >>/run/facts
+}
+
+# What somebody piped into "make shell"
+test_commands()
+{
+	sh /commands </dev/null || :
+}

@@ -1,0 +1,246 @@
+# shellcheck shell=sh disable=SC2154
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Running guests on the lab's hypervisors, to be sourced. The caller sets $top
+# (the repository), defines guest_done NAME, which is called as soon as a
+# guest has ended, and then:
+#
+#	lab_setup OUT		OUT, a directory below build/, gets all logs
+#	run_guests TABLE	a line a guest: name|hv|kernel|vcpus|limit|cmdline
+#	problem NAME		prints why a guest did not do what it should, or nothing
+#	fact NAME KEY		prints a fact of a guest
+#
+# hv is native (QEMU's emulation without any hypervisor interface), kvm, hyperv,
+# hyperv64 (VP indexes above 63) or xen. limit is in seconds. All guests on one
+# host follow each other in one boot of the host. Directory OUT/<name>/ holds
+# console, report, host (see host-init) and facts, which is all of it as lines
+# "key value".
+
+lab=$top/tests/lab
+lab_started=''
+
+# Anything here in a console fails the guest.
+splats='BUG:|WARNING:|Oops|Call Trace|general protection|RIP:|lockup|rcu.*stall|INFO: (rcu|task)|blocked for more|Kernel panic|KASAN|UBSAN|KCSAN|Bad page|Bad rss|unable to handle|double fault|triple fault|Segmentation fault|segfault|stack-protector|refcount_t'
+
+# Before any guest has run, what it left behind says so: silence is a failure.
+unrun="did not run"
+
+lab_setup()
+{
+	out=$1
+	rm -rf "$out"
+	mkdir -p "$out"
+	trap 'lab_end' EXIT
+	trap 'exit 130' INT TERM HUP
+}
+
+lab_end()
+{
+	[ -z "$lab_started" ] || kill -KILL "$lab_started" 2>/dev/null || :
+	lab_started=''
+}
+
+# $KERNEL_IMAGE runs another kernel than the one built, for trying out.
+kernel_image()
+{
+	echo "${KERNEL_IMAGE:-$top/build/kernel-$1/arch/x86/boot/bzImage}"
+}
+
+nonce()
+{
+	od -An -N8 -tx1 /dev/urandom | tr -d ' \n'
+}
+
+# The hypervisor has to be known from the machine's package, unpacked.
+xen_image()
+{
+	[ -s "$top/build/xen-4.17" ] || gzip -dc /boot/xen-4.17-amd64.gz >"$top/build/xen-4.17"
+	echo "$top/build/xen-4.17"
+}
+
+prepare_guest()
+{
+	mkdir -p "$out/$1"
+	for f in console report host facts host-errors; do
+		echo "$unrun" >"$out/$1/$f"
+	done
+	nonce >"$out/$1/nonce"
+}
+
+# Selects the guests of one host and adds what host-init wants to know. loglevel=5
+# so that what WARN() says reaches the console.
+host_table()
+{
+	while IFS='|' read -r name hv kernel vcpus limit cmdline; do
+		echo "$hv" | grep -qxE "$2" || continue
+		n=$(cat "$out/$name/nonce")
+		echo "$name|$hv|$vcpus|$limit|$n|$(kernel_image "$kernel")|${INITRD:-$top/build/guest/initramfs.gz}|loglevel=5 panic=-1 log_buf_len=1M lab.nonce=$n $cmdline"
+	done <"$1"
+}
+
+# QEMU's part that is the same for both hosts: the root, and the share for results
+shares()
+{
+	printf '%s\n' -fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap \
+		-device virtio-9p-pci,fsdev=root,mount_tag=root \
+		-fsdev "local,id=out,path=$1,security_model=none,multidevs=remap" \
+		-device virtio-9p-pci,fsdev=out,mount_tag=out \
+		-display none -monitor none -no-reboot -net none
+}
+
+root_options="root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose ro"
+
+# kvm_host and xen_host become QEMU: call them in a subshell. $1: directory for
+# results, $2: further kernel options, the rest: options for QEMU's serial port.
+#
+# -xsave: QEMU's SVM lets a guest change XCR0 behind its hypervisor's back.
+kvm_host()
+{
+	dir=$1 options=$2
+	shift 2
+	# shellcheck disable=SC2046 # one word a line
+	exec qemu-system-x86_64 -accel tcg,thread=multi -cpu max,+svm,-xsave -smp "${PCPUS:-2}" -m 3072 -M q35 \
+		-kernel "$(kernel_image 6.12)" \
+		-append "console=ttyS0 quiet panic=-1 tsc=reliable pvtlb=off $root_options init=$lab/host-init lab.host=kvm $options" \
+		$(shares "$dir") "$@"
+}
+
+# -smap: QEMU 7.2 faults on the IRETQ of a PV kernel otherwise. -xsave: as above. A comma in -initrd is doubled.
+xen_host()
+{
+	dir=$1 options=$2
+	shift 2
+	# shellcheck disable=SC2046 # one word a line
+	exec qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-smap,-smep,-xsave -smp "${PCPUS:-2}" -m 3072 -M q35 \
+		-kernel "$(xen_image)" \
+		-append "console=com1 com1=115200,8n1 dom0_mem=1024M,max:1024M dom0_max_vcpus=2 loglvl=error guest_loglvl=error noreboot clocksource=tsc tsc=stable:socket" \
+		-initrd "$(echo "$(kernel_image 6.12) console=hvc0 quiet panic=-1 pvtlb=off $root_options init=$lab/host-init lab.host=xen $options" | sed 's/,/,,/g')" \
+		$(shares "$dir") "$@"
+}
+
+# Tells what runs while it runs, and calls guest_done for each guest that has ended.
+watch_host()
+{
+	begin=$(date +%s) last='' told=$begin
+	pending=$(cut -d'|' -f1 "$1/guests")
+	while :; do
+		alive=1
+		kill -0 "$lab_started" 2>/dev/null || alive=0
+		still=''
+		for name in $pending; do
+			if grep -qx "host.done $(cat "$out/$name/nonce")" "$out/$name/host"; then
+				finish_guest "$name"
+			else
+				still="$still $name"
+			fi
+		done
+		pending=$still
+		[ $alive -eq 1 ] || break
+		now=$(date +%s) running=$(cat "$1/running" 2>/dev/null) || running="the $2 host"
+		if [ "$running" != "$last" ] || [ $((now - told)) -ge 20 ]; then
+			echo "lab: $2: booting $running, $((now - begin)) s"
+			last=$running told=$now
+		fi
+		if [ $((now - begin)) -gt "$3" ]; then
+			echo "lab: $2 host: time limit of $3 s is over"
+			lab_end
+			break
+		fi
+		sleep 1
+	done
+	wait "$lab_started" 2>/dev/null || :
+	lab_started=''
+	for name in $pending; do
+		finish_guest "$name"
+	done
+}
+
+# Results are seen by the host through $out, so its own files lie there too.
+run_host()
+{
+	table=$1 host=$2 which=$3
+	host_table "$table" "$which" >"$out/guests.new"
+	[ -s "$out/guests.new" ] || return 0
+	rm -f "$out/running"
+	mv "$out/guests.new" "$out/guests"
+	echo "$unrun" >"$out/$host-host-console"
+	limit=$(awk -F'|' '{ n += $4 + 30 } END { print n + 180 }' "$out/guests")
+	("${host}_host" "$out" '' -serial stdio </dev/null >"$out/$host-host-console" 2>&1) &
+	lab_started=$!
+	watch_host "$out" "$host" "$limit"
+}
+
+native_qemu()
+{
+	exec qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "$vcpus" -m 512 -M q35 -nodefaults \
+		-kernel "$kernel" -initrd "$initrd" -append "console=ttyS0 tsc=reliable $cmdline" \
+		-display none -monitor none -no-reboot -net none "$@"
+}
+
+run_native()
+{
+	host_table "$1" native >"$out/native-guests"
+	while IFS='|' read -r name hv vcpus limit n kernel initrd cmdline; do
+		begin=$(date +%s)
+		echo "lab: native: booting $name"
+		(native_qemu -serial stdio -device virtio-serial-pci \
+			-chardev "file,id=report,path=$out/$name/report" \
+			-device virtserialport,chardev=report,name=lab </dev/null >"$out/$name/console" 2>&1) &
+		lab_started=$!
+		while kill -0 "$lab_started" 2>/dev/null; do
+			if [ $(($(date +%s) - begin)) -gt "$limit" ]; then
+				lab_end
+				break
+			fi
+			sleep .5
+		done
+		wait "$lab_started" 2>/dev/null || :
+		lab_started=''
+		# There is no host mechanism below a native guest, hence nothing to count.
+		printf 'host.flushes 0\nseconds %d\nhost.done %s\n' $(($(date +%s) - begin)) "$n" >"$out/$name/host"
+		finish_guest "$name" </dev/null
+	done <"$out/native-guests"
+}
+
+finish_guest()
+{
+	{
+		cat "$out/$1/report" "$out/$1/host"
+		echo "splats $(grep -cE "$splats" "$out/$1/console")"
+		echo "splat $(grep -m1 -E "$splats" "$out/$1/console" | tr -d '\r')"
+	} >"$out/$1/facts"
+	guest_done "$1"
+}
+
+fact()
+{
+	sed -n "s/^$2 //p" "$out/$1/facts" | tail -n 1
+}
+
+# What is wrong with a guest whatever was expected of it
+problem()
+{
+	dir=$out/$1 n=$(cat "$out/$1/nonce")
+	verdict=$(sed -n "s/^verdict $n //p" "$dir/report")
+	if grep -qx "$unrun" "$dir/host" "$dir/console"; then
+		echo "the host ended before this guest did, see $out/*-host-console"
+	elif [ "$(fact "$1" splats)" != 0 ]; then
+		echo "console: $(fact "$1" splat)"
+	elif [ -z "$verdict" ]; then
+		echo "no verdict from the guest within its time, last line: $(tail -n 1 "$dir/console" | tr -d '\r' | cut -c1-120)"
+	elif [ "$verdict" != ok ]; then
+		echo "${verdict#failed }"
+	elif ! grep -qx "host.done $n" "$dir/host"; then
+		echo "the host did not report"
+	fi
+}
+
+run_guests()
+{
+	while IFS='|' read -r name rest; do
+		prepare_guest "$name"
+	done <"$1"
+	run_native "$1"
+	run_host "$1" kvm 'kvm|hyperv|hyperv64'
+	run_host "$1" xen 'xen'
+}
