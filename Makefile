@@ -11,12 +11,12 @@ VCPUS ?= 4
 PCPUS ?= 2
 export HV PVTLB CMDLINE KERNEL VCPUS PCPUS
 
-.PHONY: help deps kernels kernel-6.12 kernel-6.1 guest boot shell check check-unit check-boot clean
+.PHONY: help deps kernels kernel-6.12 kernel-6.12-disabled kernel-6.1 guest boot shell check check-unit check-boot clean
 
 help:
 	@echo 'Targets:'
 	@echo '  deps         install the Debian packages that the rest needs (as root)'
-	@echo '  kernels      build the lab kernels, build/kernel-6.12 and build/kernel-6.1'
+	@echo '  kernels      build the lab kernels, build/kernel-*'
 	@echo '  boot         boot guests and show how they flush: HV=all, kvm, hyperv, xen or native'
 	@echo '  shell        a shell in a guest, or the commands on stdin: HV=kvm, hyperv, xen or native'
 	@echo '  check        all tests'
@@ -29,14 +29,17 @@ help:
 deps:
 	@scripts/deps
 
-kernels: kernel-6.12 kernel-6.1
+kernels: kernel-6.12 kernel-6.12-disabled kernel-6.1
 
 # The kernel's own make knows what is out of date.
 kernel-6.12 kernel-6.1: kernel-%: deps
 	@scripts/build-kernel $*
 
+kernel-6.12-disabled: kernel-6.12
+	@scripts/build-kernel 6.12 --config tests/lab/disabled.config --name 6.12-disabled
+
 # One of them at a time: each uses all CPUs.
-kernel-6.1: | kernel-6.12
+kernel-6.1: | kernel-6.12-disabled
 
 guest: deps
 	@scripts/build-guest

@@ -143,6 +143,17 @@ test_load()
 	facts_of_stats after
 }
 
+# A kernel without pvtlb: nothing of it is there, and flushes work as ever.
+test_disabled()
+{
+	[ ! -d $pvtlb ] || fail "$pvtlb is there"
+	fact "log_lines $(log_lines | wc -l)"
+	fact "events $(find $tracing/events -maxdepth 1 -name pvtlb | wc -l)"
+	remote=$(vmstat nr_tlb_remote_flush)
+	run_load "$seconds"
+	fact "remote_flushes $(($(vmstat nr_tlb_remote_flush) - remote))"
+}
+
 # Nothing but the facts of a boot; for KUnit also what it printed
 test_boot()
 {
@@ -155,6 +166,7 @@ test_boot()
 refused()
 {
 	before=$(cat $pvtlb/backend)
+	# shellcheck disable=SC2116 # not its output is wanted but its complaint
 	answer=$(echo "$1" 2>&1 >$pvtlb/backend) && fail "writing '$1' to backend is accepted"
 	case $answer in
 	*"$2"*) ;;
