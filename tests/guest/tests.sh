@@ -207,13 +207,14 @@ test_switch()
 	tlb-load -t "$seconds" >/run/load 2>&1 &
 	load=$!
 	switches=0
+	pause=$(word pause)
 	while kill -0 $load 2>/dev/null; do
 		for name in $(cat $pvtlb/available) off auto; do
 			echo "$name" >$pvtlb/backend || fail "switching to $name is refused under load"
 			now=$(cat $pvtlb/backend)
 			[ "$name" = auto ] || [ "$now" = "$name" ] || fail "wrote $name, reads $now"
 			switches=$((switches + 1))
-			usleep 20000
+			usleep "${pause:-20000}"
 		done
 	done
 	wait $load
