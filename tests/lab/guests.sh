@@ -97,6 +97,11 @@ root_options="root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,ms
 # results, $2: further kernel options, the rest: options for QEMU's serial port.
 #
 # -xsave: QEMU's SVM lets a guest change XCR0 behind its hypervisor's back.
+#
+# tsc_tolerance_ppm: KVM knows the TSC's frequency from early in the boot, and Linux
+# corrects its own later. Beyond 250 ppm of difference (emulation easily gets
+# there) KVM lets the guest's TSC catch up with its clock again and again, which
+# costs such a guest its timer interrupts.
 kvm_host()
 {
 	dir=$1 options=$2
@@ -104,7 +109,7 @@ kvm_host()
 	# shellcheck disable=SC2046 # one word a line
 	exec qemu-system-x86_64 -accel tcg,thread=multi -cpu max,+svm,-xsave -smp "${PCPUS:-2}" -m 3072 -M q35 \
 		-kernel "$(kernel_image 6.12)" \
-		-append "console=ttyS0 quiet panic=-1 tsc=reliable pvtlb=off $root_options init=$lab/host-init lab.host=kvm $options" \
+		-append "console=ttyS0 quiet panic=-1 tsc=reliable kvm.tsc_tolerance_ppm=100000 pvtlb=off $root_options init=$lab/host-init lab.host=kvm $options" \
 		$(shares "$dir") "$@"
 }
 
