@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* native: interrupt every target and wait until it has flushed. Works everywhere. */
+/*
+ * native: interrupt every target and wait until it has flushed. Works everywhere,
+ * and is what the kvm backend is without the host's help.
+ */
 #include <linux/string.h>
 
 #include <asm/cpufeature.h>
 
 #include "internal.h"
+#include "mailbox.h"
 
 static int native_probe(struct pvtlb_probe *probe)
 {
@@ -16,7 +20,7 @@ static int native_probe(struct pvtlb_probe *probe)
 
 static int native_flush(struct pvtlb_request *req)
 {
-	pvtlb_flush_by_ipi(req);
+	pvtlb_mailbox_flush(req, NULL);
 	return 0;
 }
 

@@ -94,7 +94,11 @@ enum pvtlb_kind {
  *              it, otherwise the core does it after the backend returned
  * @deferred:   CPUs left to the hypervisor: flushed within a hypercall, or by the
  *              time they run again
- * @ipi:        CPUs interrupted
+ * @ipi:        CPUs interrupted, and waited for until they had flushed
+ * @late:       of @deferred, those that were interrupted first
+ * @sent:       interrupts sent: less than @ipi where others' could be shared
+ * @yields:     times the hypervisor was asked to run a target
+ * @halts:      times this CPU halted for a target
  * @hypercalls: hypercalls made
  */
 struct pvtlb_request {
@@ -106,6 +110,10 @@ struct pvtlb_request {
 	bool				local;
 	unsigned int			deferred;
 	unsigned int			ipi;
+	unsigned int			late;
+	unsigned int			sent;
+	unsigned int			yields;
+	unsigned int			halts;
 	unsigned int			hypercalls;
 };
 

@@ -20,4 +20,15 @@
 #error "pvtlb supports Linux 6.1 and 6.12; this kernel is newer"
 #endif
 
+#include <asm/apic.h>
+
+static inline void pvtlb_send_ipi_mask(const struct cpumask *cpus, int vector)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
+	__apic_send_IPI_mask(cpus, vector);
+#else
+	apic->send_IPI_mask(cpus, vector);
+#endif
+}
+
 #endif /* _PVTLB_COMPAT_H */

@@ -167,7 +167,10 @@ void pvtlb_account(const struct pvtlb_request *req)
  */
 void pvtlb_flush_by_ipi(struct pvtlb_request *req)
 {
-	req->ipi += cpumask_weight(req->targets);
+	unsigned int targets = cpumask_weight(req->targets);
+
+	req->ipi += targets;
+	req->sent += targets;
 	if (req->local) {
 		__cpumask_set_cpu(smp_processor_id(), req->targets);
 		req->local = false;
@@ -175,7 +178,13 @@ void pvtlb_flush_by_ipi(struct pvtlb_request *req)
 	on_each_cpu_mask(req->targets, req->func, (void *)req->info, true);
 }
 
-static void flush_this_cpu(struct pvtlb_request *req)
+/**
+ * pvtlb_flush_this_cpu() - do this CPU's part of a flush
+ * @req: a flush whose @local is set
+ *
+ * Context: as &pvtlb_backend.flush.
+ */
+void pvtlb_flush_this_cpu(struct pvtlb_request *req)
 {
 	unsigned long flags;
 
@@ -237,13 +246,17 @@ static void flush(struct pvtlb_request *req)
 	if (asked > lazy || backend->in_tree)
 		result = flush_remote(req);
 	if (req->local)
-		flush_this_cpu(req);
+		pvtlb_flush_this_cpu(req);
 
 	pvtlb_count((enum pvtlb_stat)req->kind, 1);
 	pvtlb_count(PVTLB_STAT_asked, asked);
 	pvtlb_count(PVTLB_STAT_lazy, lazy);
 	pvtlb_count(PVTLB_STAT_deferred, req->deferred);
 	pvtlb_count(PVTLB_STAT_ipi, req->ipi);
+	pvtlb_count(PVTLB_STAT_late, req->late);
+	pvtlb_count(PVTLB_STAT_sent, req->sent);
+	pvtlb_count(PVTLB_STAT_yields, req->yields);
+	pvtlb_count(PVTLB_STAT_halts, req->halts);
 	pvtlb_count(PVTLB_STAT_hypercalls, req->hypercalls);
 	if (traced)
 		trace_pvtlb_flush(backend->name, kind_names[req->kind], req,

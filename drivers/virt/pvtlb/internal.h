@@ -24,6 +24,10 @@
 	S(lazy)			/* ... that flush themselves	*/	\
 	S(deferred)		/* ... left to the hypervisor	*/	\
 	S(ipi)			/* ... interrupted		*/	\
+	S(late)			/* of deferred: after the IPI	*/	\
+	S(sent)			/* IPIs: others were shared	*/	\
+	S(yields)		/* targets the host should run	*/	\
+	S(halts)		/* waits that gave up the CPU	*/	\
 	S(hypercalls)							\
 	S(failures)		/* hypercalls that failed	*/	\
 	S(fallbacks)		/* requests ended by interrupt	*/	\
@@ -59,6 +63,7 @@ unsigned int pvtlb_snapshot(struct cpumask *targets, const struct cpumask *cpus,
 unsigned long pvtlb_pages(const struct flush_tlb_info *info);
 void pvtlb_account(const struct pvtlb_request *req);
 void pvtlb_flush_by_ipi(struct pvtlb_request *req);
+void pvtlb_flush_this_cpu(struct pvtlb_request *req);
 
 static inline void pvtlb_count(enum pvtlb_stat stat, u64 n)
 {

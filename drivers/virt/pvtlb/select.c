@@ -18,6 +18,7 @@
 #include <trace/events/pvtlb.h>
 
 #include "internal.h"
+#include "mailbox.h"
 
 #define SLOT(_name, option) {						\
 	.name	= #_name,						\
@@ -420,11 +421,13 @@ static int __init pvtlb_init(void)
 {
 	char names[NR_SLOTS * PVTLB_NAME_LEN];
 	int err = follow_sleep_and_reboot();
+	int no_memory = pvtlb_init_cpus();
 
+	pvtlb_init_mailbox();
 	mutex_lock(&lock);
 	if (err)
 		snprintf(reason, sizeof(reason), "it cannot follow sleep and reboot (%d)", err);
-	else if (pvtlb_init_cpus())
+	else if (no_memory)
 		strscpy(reason, "its memory could not be allocated", sizeof(reason));
 	else
 		select_at_boot();

@@ -24,7 +24,11 @@
  * lazy:	of these, left alone: in lazy TLB mode, or on another mm by now;
  *		they flush themselves before they use the mm again
  * deferred:	left to the hypervisor
- * ipi:		interrupted
+ * ipi:		interrupted, and waited for
+ * late:	of deferred: interrupted first, then taken off its CPU
+ * sent:	interrupts sent; others' were shared
+ * yields:	times the hypervisor was asked to run a target
+ * halts:	times the initiator halted for a target
  * result:	0, or the backend's -errno, upon which the core interrupted
  *		every CPU that was left
  * ns:		from entry to completion, this CPU's own part included
@@ -45,6 +49,10 @@ TRACE_EVENT(pvtlb_flush,
 		__field(unsigned int,	lazy)
 		__field(unsigned int,	deferred)
 		__field(unsigned int,	ipi)
+		__field(unsigned int,	late)
+		__field(unsigned int,	sent)
+		__field(unsigned int,	yields)
+		__field(unsigned int,	halts)
 		__field(unsigned int,	hypercalls)
 		__field(int,		result)
 		__field(u64,		ns)
@@ -59,14 +67,19 @@ TRACE_EVENT(pvtlb_flush,
 		__entry->lazy = lazy;
 		__entry->deferred = req->deferred;
 		__entry->ipi = req->ipi;
+		__entry->late = req->late;
+		__entry->sent = req->sent;
+		__entry->yields = req->yields;
+		__entry->halts = req->halts;
 		__entry->hypercalls = req->hypercalls;
 		__entry->result = result;
 		__entry->ns = ns;
 	),
 
-	TP_printk("backend=%s kind=%s pages=%lu full=%d asked=%u lazy=%u deferred=%u ipi=%u hypercalls=%u result=%d ns=%llu",
+	TP_printk("backend=%s kind=%s pages=%lu full=%d asked=%u lazy=%u deferred=%u ipi=%u late=%u sent=%u yields=%u halts=%u hypercalls=%u result=%d ns=%llu",
 		  __entry->backend, __entry->kind, __entry->pages, __entry->full,
 		  __entry->asked, __entry->lazy, __entry->deferred, __entry->ipi,
+		  __entry->late, __entry->sent, __entry->yields, __entry->halts,
 		  __entry->hypercalls, __entry->result, __entry->ns)
 );
 
