@@ -11,7 +11,8 @@ VCPUS ?= 4
 PCPUS ?= 2
 export HV PVTLB CMDLINE KERNEL VCPUS PCPUS
 
-.PHONY: help deps kernels kernel-6.12 kernel-6.12-disabled kernel-6.1 guest boot shell check check-unit check-boot clean
+.PHONY: help deps kernels kernel-6.12 kernel-6.12-disabled kernel-6.1 guest boot shell
+.PHONY: check check-unit check-boot check-model bench-kvm clean
 
 help:
 	@echo 'Targets:'
@@ -22,6 +23,8 @@ help:
 	@echo '  check        all tests'
 	@echo '  check-unit   user-space tests, and KUnit in a guest'
 	@echo '  check-boot   tests that boot guests; TESTS=word for those with it in their name'
+	@echo '  check-model  the protocols, by model checking'
+	@echo '  bench-kvm    compare the backends; ROUNDS, TURN_MS: see bench/run'
 	@echo '  clean        remove build/'
 	@echo 'Settings of boot and shell (defaults):'
 	@echo '  PVTLB=$(PVTLB) KERNEL=$(KERNEL) VCPUS=$(VCPUS) PCPUS=$(PCPUS) CMDLINE="more kernel options"'
@@ -54,8 +57,14 @@ check-unit: guest kernels
 check-boot: guest kernels
 	@scripts/check boot '$(TESTS)'
 
+check-model: deps
+	@scripts/check model
+
 check: guest kernels
-	@scripts/check unit boot
+	@scripts/check unit model boot
+
+bench-kvm: guest kernel-6.12
+	@bench/run kvm
 
 clean:
 	@rm -rf build

@@ -154,6 +154,14 @@ test_disabled()
 	fact "remote_flushes $(($(vmstat nr_tlb_remote_flush) - remote))"
 }
 
+# lab.bench=WORD+WORD...: the arguments of flush-bench
+test_bench()
+{
+	need_pvtlb
+	# shellcheck disable=SC2046 # words are wanted
+	flush-bench $(word bench | tr + ' ') || fail "flush-bench ended with status $?"
+}
+
 # Nothing but the facts of a boot; for KUnit also what it printed
 test_boot()
 {
@@ -228,6 +236,96 @@ test_switch()
 	for name in $(cat $pvtlb/available); do
 		fact "event.backend.$name $(hist_sum pvtlb/pvtlb_backend "backend: $name " hitcount)"
 	done
+	facts_of_boot
+	snapshot_stats after
+	facts_of_stats after
+}
+
+# What an interrupted load and those after it say of a backend that was disturbed
+load_in_background()
+{
+	tlb-load -t "$seconds" >/run/load 2>&1 &
+	load=$!
+}
+
+load_ended()
+{
+	wait $load
+	rc=$?
+	cat /run/load
+	fact "load $rc"
+	fact "load_line $(tail -n 1 /run/load)"
+	[ $rc -eq 0 ] || fail "load: $(head -n 1 /run/load)"
+}
+
+# CPUs go and come back, all but the first, while the load runs
+test_hotplug()
+{
+	need_pvtlb
+	load_in_background
+	away=0
+	while kill -0 $load 2>/dev/null; do
+		for cpu in /sys/devices/system/cpu/cpu[1-9]*; do
+			echo 0 >"$cpu/online" || fail "$cpu does not go offline"
+			away=$((away + 1))
+			usleep 50000
+			echo 1 >"$cpu/online" || fail "$cpu does not come back"
+		done
+	done
+	load_ended
+	fact "went_offline $away"
+	snapshot_stats before
+	tlb-load -t 2 || fail "the load with all CPUs back ended with status $?"
+	facts_of_boot
+	snapshot_stats after
+	facts_of_stats after
+	fact "flushes_after $(($(flushes after) - $(flushes before)))"
+}
+
+# Suspend to idle under load, and the clock wakes it
+test_sleep()
+{
+	need_pvtlb
+	hist_on pvtlb/pvtlb_backend 'hist:keys=backend,action'
+	load_in_background
+	for round in 1 2; do
+		usleep 300000
+		echo +3 >/sys/class/rtc/rtc0/wakealarm || fail "no alarm clock"
+		echo freeze >/sys/power/state || fail "suspend to idle $round failed"
+	done
+	load_ended
+	fact "slept $(cat /sys/power/suspend_stats/success)"
+	fact "event.off $(hist_sum pvtlb/pvtlb_backend 'backend: off ' hitcount)"
+	snapshot_stats before
+	tlb-load -t 2 || fail "the load after sleep ended with status $?"
+	facts_of_boot
+	snapshot_stats after
+	facts_of_stats after
+	fact "flushes_after $(($(flushes after) - $(flushes before)))"
+}
+
+# Into the same kernel while the load runs; the load there gives the verdict.
+test_kexec()
+{
+	need_pvtlb
+	[ -z "$(word kexeced)" ] || {
+		fact "kexeced 1"
+		test_load
+		return
+	}
+	fact "backend_before $(cat $pvtlb/backend)"
+	snapshot_stats before
+	tlb-load -t 60 >/dev/null &
+	sleep 1
+	kexec /kexec-kernel /kexec-initrd "$(cat /proc/cmdline) lab.kexeced=1" ||
+		fail "kexec ended with status $?"
+}
+
+# The panic itself comes after the verdict, see init.
+test_panic()
+{
+	need_pvtlb
+	run_load 1
 	facts_of_boot
 	snapshot_stats after
 	facts_of_stats after

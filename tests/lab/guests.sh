@@ -70,6 +70,29 @@ prepare_guest()
 	nonce >"$out/$1/nonce"
 }
 
+# Appends an archive with the contents of directory $2 to the initramfs $1. The kernel
+# wants each archive on a 4-byte boundary.
+append_to_initramfs()
+{
+	while [ $(($(wc -c <"$1") % 4)) -ne 0 ]; do
+		printf '\0' >>"$1"
+	done
+	(cd "$2" && find . -type f | sed 's/^\.\///' | cpio -o -H newc -R 0:0 --quiet) >>"$1"
+}
+
+# What a guest that is to start another kernel needs: the kernel, and the usual initramfs
+kexec_initramfs()
+{
+	[ -s "$out/kexec-initramfs-$1" ] || {
+		mkdir -p "$out/kexec-root-$1"
+		cp "$(kernel_image "$1")" "$out/kexec-root-$1/kexec-kernel"
+		cp "$top/build/guest/initramfs.gz" "$out/kexec-root-$1/kexec-initrd"
+		cp "$top/build/guest/initramfs.gz" "$out/kexec-initramfs-$1"
+		append_to_initramfs "$out/kexec-initramfs-$1" "$out/kexec-root-$1"
+	}
+	echo "$out/kexec-initramfs-$1"
+}
+
 # Selects the guests of one host and adds what host-init wants to know. loglevel=5
 # so that what WARN() says reaches the console.
 host_table()
@@ -77,7 +100,11 @@ host_table()
 	while IFS='|' read -r name hv kernel vcpus limit cmdline; do
 		echo "$hv" | grep -qxE "$2" || continue
 		n=$(cat "$out/$name/nonce")
-		echo "$name|$hv|$vcpus|$limit|$n|$(kernel_image "$kernel")|${INITRD:-$top/build/guest/initramfs.gz}|loglevel=5 panic=-1 log_buf_len=1M lab.nonce=$n $cmdline"
+		initrd=${INITRD:-$top/build/guest/initramfs.gz}
+		case $cmdline in
+		*lab.test=kexec*) initrd=$(kexec_initramfs "$kernel") ;;
+		esac
+		echo "$name|$hv|$vcpus|$limit|$n|$(kernel_image "$kernel")|$initrd|loglevel=5 panic=-1 log_buf_len=1M lab.nonce=$n $cmdline"
 	done <"$1"
 }
 
@@ -222,12 +249,20 @@ never_tried()
 	grep -qx "$unrun" "$out/$1/console" && grep -qx "$unrun" "$out/$1/host"
 }
 
+# What the guest's console says before a panic that its test asks for
+console()
+{
+	sed '/lab: panic comes now/q' "$out/$1/console"
+}
+
 finish_guest()
 {
 	{
 		cat "$out/$1/report" "$out/$1/host"
-		echo "splats $(grep -cE "$splats" "$out/$1/console")"
-		echo "splat $(grep -m1 -E "$splats" "$out/$1/console" | tr -d '\r')"
+		echo "splats $(console "$1" | grep -cE "$splats")"
+		echo "splat $(console "$1" | grep -m1 -E "$splats" | tr -d '\r')"
+		echo "panics $(grep -c 'Kernel panic - not syncing: sysrq triggered crash' "$out/$1/console")"
+		echo "killed $(grep -c 'terminating on signal' "$out/$1/console")"
 	} >"$out/$1/facts"
 	if [ "$tries_left" -gt 0 ] && lost "$1"; then
 		again="$again $1"

@@ -53,6 +53,12 @@ flushes()
 	esac
 }
 
+# lab.cpu=FEATURE,...: what QEMU is to change in the CPU that it shows
+cpu_features()
+{
+	echo "$cmdline" | tr ' ' '\n' | sed -n 's/^lab\.cpu=/,/p'
+}
+
 # hyperv64 has VP indexes beyond 63, so that only the Ex hypercalls can name them.
 qemu()
 {
@@ -64,7 +70,7 @@ qemu()
 	[ "$hv" != hyperv64 ] ||
 		set -- "$@" -device "host-x86_64-cpu,socket-id=100,core-id=0,thread-id=0" \
 			-device "host-x86_64-cpu,socket-id=127,core-id=0,thread-id=0"
-	timeout -k 5 "$limit" qemu-system-x86_64 -accel kvm -cpu "$cpu" -smp "$smp" -m 512 -M q35,hpet=off \
+	timeout -k 5 "$limit" qemu-system-x86_64 -accel kvm -cpu "$cpu$(cpu_features)" -smp "$smp" -m 512 -M q35,hpet=off \
 		-nodefaults -kernel "$kernel" -initrd "$initrd" -append "console=ttyS0 $cmdline" \
 		-display none -no-reboot -net none "$@"
 }

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * flush-bench - compare flush mechanisms of pvtlb within one boot
+ *
+ *	flush-bench [-f FLUSHERS] [-s SPINNERS] [-r ROUNDS] [-m MILLISECONDS] CONFIG...
+ *
+ * FLUSHERS threads of one process repeat a loop: map four pages, drop one and unmap
+ * them, which is two remote flushes. SPINNERS threads of the same process keep CPUs
+ * busy. In each round every CONFIG has its turn of so many milliseconds, forwards
+ * in one round and backwards in the next. A CONFIG is one of
+ *
+ *	NAME[,PARAM=VALUE]...	a backend as in /sys/kernel/pvtlb/backend, with
+ *				parameters of /sys/module/pvtlb/parameters; those
+ *				that are not named get the value they had at start
+ *	apart			the same loop and spinning in as many processes that
+ *				share no memory: nothing is remote. The ceiling
+ *
+ * Prints a line a turn, which bench/report reads:
+ *
+ *	turn <round> <config> <key>=<value>...
+ *
+ * loops and ms of the turn; the differences of the counters in
+ * /sys/kernel/pvtlb/stats; and ns=<bucket>:<count>,... a histogram of how long
+ * one flush took (an madvise() that drops one page), bucket n covering
+ * 2^(n/16) to 2^((n+1)/16) nanoseconds.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <err.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE		4096ul
+#define PAGES		4
+#define BUCKETS		(16 * 40)
+#define MAX_COUNTERS	32
+#define MAX_PARAMS	16
+#define SETTLE_MS	20
+
+#define PVTLB		"/sys/kernel/pvtlb/"
+#define PARAMETERS	"/sys/module/pvtlb/parameters/"
+
+enum turn { NOBODY, THREADS, PROCESSES, END };
+
+/* Shared with the processes of "apart". */
+static struct shared {
+	_Atomic uint64_t loops;
+	_Atomic uint32_t histogram[BUCKETS];
+	atomic_int turn;	/* whose it is; others sleep */
+} *shared;
+
+struct value {
+	char name[256];
+	int64_t n;
+};
+
+static struct value params[MAX_PARAMS];
+static int nr_params;
+static unsigned long flushers = 2, spinners = 4, rounds = 20, turn_ms = 250;
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static void sleep_ms(unsigned long ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+static int bucket_of(uint64_t ns)
+{
+	int bucket = ns ? (int)(log2((double)ns) * 16) : 0;
+
+	return bucket < BUCKETS ? bucket : BUCKETS - 1;
+}
+
+static void one_loop(void)
+{
+	char *p = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	uint64_t start;
+
+	if (p == MAP_FAILED)
+		err(1, "mmap");
+	start = now();
+	madvise(p, PAGE, MADV_DONTNEED);
+	atomic_fetch_add_explicit(&shared->histogram[bucket_of(now() - start)], 1, memory_order_relaxed);
+	munmap(p, PAGES * PAGE);
+	atomic_fetch_add_explicit(&shared->loops, 1, memory_order_relaxed);
+}
+
+static void futex(int op, int value)
+{
+	syscall(SYS_futex, &shared->turn, op, value, NULL, NULL, 0);
+}
+
+static void set_turn(int turn)
+{
+	atomic_store(&shared->turn, turn);
+	futex(FUTEX_WAKE, INT_MAX);
+}
+
+static void work(bool flusher, bool apart)
+{
+	volatile unsigned long spun = 0;
+	int turn;
+
+	while ((turn = atomic_load_explicit(&shared->turn, memory_order_relaxed)) != END) {
+		if (turn != (apart ? PROCESSES : THREADS)) {
+			futex(FUTEX_WAIT, turn);
+		} else if (flusher) {
+			one_loop();
+		} else {
+			for (int i = 0; i < 1000; i++)
+				spun++;
+		}
+	}
+}
+
+static void *thread(void *flusher)
+{
+	work(flusher, false);
+	return NULL;
+}
+
+static void start_processes(unsigned long n, bool flusher)
+{
+	while (n--) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			err(1, "fork");
+		if (pid)
+			continue;
+		work(flusher, true);
+		_exit(0);
+	}
+}
+
+static void start_threads(unsigned long n, bool flusher)
+{
+	pthread_t t;
+
+	while (n--)
+		if (pthread_create(&t, NULL, thread, flusher ? "flusher" : NULL))
+			errx(1, "cannot create a thread");
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f || fputs(text, f) < 0 || fclose(f))
+		err(1, "writing %s to %s", text, path);
+}
+
+static char *path_of(const char *dir, const char *name)
+{
+	char *path;
+
+	if (asprintf(&path, "%s%s", dir, name) < 0)
+		err(1, "out of memory");
+	return path;
+}
+
+static int64_t read_number(const char *dir, const char *name)
+{
+	char *path = path_of(dir, name), text[64] = "";
+	FILE *f = fopen(path, "r");
+
+	if (!f || !fgets(text, sizeof(text), f))
+		err(1, "%s", path);
+	fclose(f);
+	free(path);
+	return strtoll(text, NULL, 10);
+}
+
+static int read_all(const char *dir, struct value *values, int max)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	int n = 0;
+
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] != '.' && n < max) {
+			snprintf(values[n].name, sizeof(values[n].name), "%s", e->d_name);
+			values[n].n = read_number(dir, e->d_name);
+			n++;
+		}
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static void set_param(const char *name, const char *value)
+{
+	char *path = path_of(PARAMETERS, name);
+
+	write_file(path, value);
+	free(path);
+}
+
+static void configure(const char *config)
+{
+	char copy[256], value[32];
+	char *word;
+
+	for (int i = 0; i < nr_params; i++) {
+		snprintf(value, sizeof(value), "%lld", (long long)params[i].n);
+		set_param(params[i].name, value);
+	}
+	snprintf(copy, sizeof(copy), "%s", config);
+	word = strtok(copy, ",");
+	write_file(PVTLB "backend", word);
+	while ((word = strtok(NULL, ","))) {
+		char *equals = strchr(word, '=');
+
+		if (!equals)
+			errx(2, "'%s' in '%s' is no PARAM=VALUE", word, config);
+		*equals = '\0';
+		set_param(word, equals + 1);
+	}
+}
+
+static void print_turn(unsigned long round, const char *config, uint64_t ns,
+		       const struct value *before, int nr)
+{
+	struct value after[MAX_COUNTERS];
+	const char *separator = " ns=";
+
+	printf("turn %lu %s loops=%llu ms=%.3f", round, config,
+	       (unsigned long long)atomic_load(&shared->loops), ns / 1e6);
+	if (read_all(PVTLB "stats/", after, MAX_COUNTERS) != nr)
+		errx(1, "the counters in %sstats changed their number", PVTLB);
+	for (int i = 0; i < nr; i++)
+		printf(" %s=%llu", after[i].name, (unsigned long long)(after[i].n - before[i].n));
+	for (int i = 0; i < BUCKETS; i++) {
+		uint32_t n = atomic_load(&shared->histogram[i]);
+
+		if (n) {
+			printf("%s%d:%u", separator, i, n);
+			separator = ",";
+		}
+	}
+	printf("\n");
+}
+
+static void reset_counts(void)
+{
+	atomic_store(&shared->loops, 0);
+	for (int i = 0; i < BUCKETS; i++)
+		atomic_store(&shared->histogram[i], 0);
+}
+
+static void take_turn(unsigned long round, const char *config)
+{
+	struct value before[MAX_COUNTERS];
+	bool apart = !strcmp(config, "apart");
+	uint64_t start;
+	int nr;
+
+	if (!apart)
+		configure(config);
+	set_turn(apart ? PROCESSES : THREADS);
+	sleep_ms(SETTLE_MS);
+	nr = read_all(PVTLB "stats/", before, MAX_COUNTERS);
+	reset_counts();
+	start = now();
+	sleep_ms(turn_ms);
+	print_turn(round, config, now() - start, before, nr);
+	set_turn(NOBODY);
+	sleep_ms(SETTLE_MS);
+}
+
+static unsigned long number(const char *text)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	if (*end || end == text || n > 1000000)
+		errx(2, "'%s' is not a number from 0 to 1000000", text);
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	int opt, configs;
+
+	while ((opt = getopt(argc, argv, "+f:s:r:m:")) != -1) {
+		switch (opt) {
+		case 'f': flushers = number(optarg); break;
+		case 's': spinners = number(optarg); break;
+		case 'r': rounds = number(optarg); break;
+		case 'm': turn_ms = number(optarg); break;
+		default:
+			errx(2, "usage: flush-bench [-f flushers] [-s spinners] [-r rounds] [-m ms] config...");
+		}
+	}
+	configs = argc - optind;
+	if (!configs)
+		errx(2, "name at least one config, such as native, kvm or apart");
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		err(1, "mmap");
+	nr_params = read_all(PARAMETERS, params, MAX_PARAMS);
+	start_processes(flushers, true);
+	start_processes(spinners, false);
+	start_threads(flushers, true);
+	start_threads(spinners, false);
+	/* The one that switches is not to queue behind those that spin. */
+	if (sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ .sched_priority = 1 }))
+		err(1, "cannot become a real-time thread");
+
+	for (unsigned long round = 0; round < rounds; round++)
+		for (int i = 0; i < configs; i++)
+			take_turn(round, argv[optind + (round & 1 ? configs - 1 - i : i)]);
+
+	set_turn(END);
+	while (wait(NULL) > 0)
+		;
+	return 0;
+}
