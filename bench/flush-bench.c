@@ -222,6 +222,7 @@ static void set_param(const char *name, const char *value)
 
 static void configure(const char *config)
 {
+	static char *previous;
 	char copy[256], value[32];
 	char *word;
 
@@ -231,7 +232,12 @@ static void configure(const char *config)
 	}
 	snprintf(copy, sizeof(copy), "%s", config);
 	word = strtok(copy, ",");
-	write_file(PVTLB "backend", word);
+	/* A change waits for a grace period. */
+	if (!previous || strcmp(word, previous)) {
+		write_file(PVTLB "backend", word);
+		free(previous);
+		previous = strdup(word);
+	}
 	while ((word = strtok(NULL, ","))) {
 		char *equals = strchr(word, '=');
 

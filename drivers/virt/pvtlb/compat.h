@@ -22,6 +22,15 @@
 
 #include <asm/apic.h>
 
+static inline void pvtlb_send_ipi(unsigned int cpu, int vector)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
+	__apic_send_IPI(cpu, vector);
+#else
+	apic->send_IPI(cpu, vector);
+#endif
+}
+
 static inline void pvtlb_send_ipi_mask(const struct cpumask *cpus, int vector)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)

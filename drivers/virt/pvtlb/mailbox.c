@@ -226,6 +226,18 @@ static void mailbox_withdraw(unsigned int target, unsigned int this)
 	clear_bit(this, per_cpu_ptr(inboxes, target)->pending);
 }
 
+/* One is cheaper by a write to the APIC, several by a hypercall where there is one. */
+static void mailbox_send_ipis(struct pvtlb_request *req, const struct cpumask *interrupt)
+{
+	unsigned int nr = cpumask_weight(interrupt);
+
+	if (nr == 1)
+		pvtlb_send_ipi(cpumask_first(interrupt), X86_PLATFORM_IPI_VECTOR);
+	else if (nr)
+		pvtlb_send_ipi_mask(interrupt, X86_PLATFORM_IPI_VECTOR);
+	req->sent += nr;
+}
+
 /* Leave to the host whom it has taken off, and interrupt the others. */
 static void mailbox_send(struct pvtlb_request *req, const struct pvtlb_mailbox_host *host,
 			 unsigned int this)
@@ -244,10 +256,7 @@ static void mailbox_send(struct pvtlb_request *req, const struct pvtlb_mailbox_h
 		if (mailbox_post(target, this))
 			__cpumask_set_cpu(target, interrupt);
 	}
-	if (cpumask_empty(interrupt))
-		return;
-	req->sent += cpumask_weight(interrupt);
-	pvtlb_send_ipi_mask(interrupt, X86_PLATFORM_IPI_VECTOR);
+	mailbox_send_ipis(req, interrupt);
 }
 
 /* Until the target wakes us, or any interrupt does, such as the next tick. */
