@@ -2,11 +2,15 @@
 /*
  * flush-bench - compare flush mechanisms of pvtlb within one boot
  *
- *	flush-bench [-f FLUSHERS] [-s SPINNERS] [-r ROUNDS] [-m MILLISECONDS] CONFIG...
+ *	flush-bench [-f FLUSHERS] [-s SPINNERS] [-i IDLERS] [-w PAIRS] [-t]
+ *		    [-r ROUNDS] [-m MILLISECONDS] CONFIG...
  *
  * FLUSHERS threads of one process repeat a loop: map four pages, drop one and unmap
- * them, which is two remote flushes. SPINNERS threads of the same process keep CPUs
- * busy. In each round every CONFIG has its turn of so many milliseconds, forwards
+ * them, which is two remote flushes; with -t the second one frees the page table.
+ * SPINNERS threads of the same process keep CPUs busy, IDLERS sleep, and wake
+ * once in a millisecond to touch memory. PAIRS of threads wake each other in turns,
+ * each on a CPU of its own, and each exchange is a loop too: the way into idle and
+ * back. In each round every CONFIG has its turn of so many milliseconds, forwards
  * in one round and backwards in the next. A CONFIG is one of
  *
  *	NAME[,PARAM=VALUE]...	a backend as in /sys/kernel/pvtlb/backend, with
@@ -46,6 +50,8 @@
 
 #define PAGE		4096ul
 #define PAGES		4
+#define HUGE		(2ul << 20)
+#define MAX_PAIRS	64
 #define BUCKETS		(16 * 40)
 #define MAX_COUNTERS	32
 #define MAX_PARAMS	16
@@ -70,7 +76,8 @@ struct value {
 
 static struct value params[MAX_PARAMS];
 static int nr_params;
-static unsigned long flushers = 2, spinners = 4, rounds = 20, turn_ms = 250;
+static unsigned long flushers = 2, spinners = 4, idlers, pairs, rounds = 20, turn_ms = 250;
+static bool free_tables;
 
 static uint64_t now(void)
 {
@@ -94,10 +101,10 @@ static int bucket_of(uint64_t ns)
 	return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
-static void one_loop(void)
+static void one_loop(char *place)
 {
-	char *p = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	char *p = mmap(place, PAGES * PAGE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | (place ? MAP_FIXED : 0), -1, 0);
 	uint64_t start;
 
 	if (p == MAP_FAILED)
@@ -109,41 +116,65 @@ static void one_loop(void)
 	atomic_fetch_add_explicit(&shared->loops, 1, memory_order_relaxed);
 }
 
-static void futex(int op, int value)
+static void futex(atomic_int *word, int op, int value)
 {
-	syscall(SYS_futex, &shared->turn, op, value, NULL, NULL, 0);
+	syscall(SYS_futex, word, op, value, NULL, NULL, 0);
+}
+
+static void wait_for_ball(atomic_int *ball)
+{
+	struct timespec patience = { .tv_nsec = 50000000 };
+
+	syscall(SYS_futex, ball, FUTEX_WAIT, 0, &patience, NULL, 0);
 }
 
 static void set_turn(int turn)
 {
 	atomic_store(&shared->turn, turn);
-	futex(FUTEX_WAKE, INT_MAX);
+	futex(&shared->turn, FUTEX_WAKE, INT_MAX);
 }
 
-static void work(bool flusher, bool apart)
+/* An address whose page table nothing else uses: in the middle of free space. */
+static char *lonely_place(void)
+{
+	char *p = mmap(NULL, 3 * HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		err(1, "mmap");
+	munmap(p, 3 * HUGE);
+	return (char *)(((uintptr_t)p + HUGE) & -HUGE);
+}
+
+enum job { FLUSH, SPIN, IDLE };
+
+static void work(enum job job, bool apart)
 {
 	volatile unsigned long spun = 0;
+	char *place = job == FLUSH && free_tables ? lonely_place() : NULL;
 	int turn;
 
 	while ((turn = atomic_load_explicit(&shared->turn, memory_order_relaxed)) != END) {
 		if (turn != (apart ? PROCESSES : THREADS)) {
-			futex(FUTEX_WAIT, turn);
-		} else if (flusher) {
-			one_loop();
-		} else {
+			futex(&shared->turn, FUTEX_WAIT, turn);
+		} else if (job == FLUSH) {
+			one_loop(place);
+		} else if (job == SPIN) {
 			for (int i = 0; i < 1000; i++)
 				spun++;
+		} else {
+			spun++;
+			sleep_ms(1);
 		}
 	}
 }
 
-static void *thread(void *flusher)
+static void *thread(void *job)
 {
-	work(flusher, false);
+	work((enum job)(intptr_t)job, false);
 	return NULL;
 }
 
-static void start_processes(unsigned long n, bool flusher)
+static void start_processes(unsigned long n, enum job job)
 {
 	while (n--) {
 		pid_t pid = fork();
@@ -152,18 +183,54 @@ static void start_processes(unsigned long n, bool flusher)
 			err(1, "fork");
 		if (pid)
 			continue;
-		work(flusher, true);
+		work(job, true);
 		_exit(0);
 	}
 }
 
-static void start_threads(unsigned long n, bool flusher)
+static void start_thread(void *(*body)(void *), intptr_t arg)
 {
 	pthread_t t;
 
+	if (pthread_create(&t, NULL, body, (void *)arg))
+		errx(1, "cannot create a thread");
+}
+
+static void start_threads(unsigned long n, enum job job)
+{
 	while (n--)
-		if (pthread_create(&t, NULL, thread, flusher ? "flusher" : NULL))
-			errx(1, "cannot create a thread");
+		start_thread(thread, job);
+}
+
+/* Number 2n plays with 2n + 1, on CPUs of the same numbers. */
+static void *player(void *arg)
+{
+	static atomic_int balls[2 * MAX_PAIRS];
+	int me = (intptr_t)arg, other = me ^ 1, turn;
+	cpu_set_t cpu;
+
+	CPU_ZERO(&cpu);
+	CPU_SET(me % sysconf(_SC_NPROCESSORS_ONLN), &cpu);
+	sched_setaffinity(0, sizeof(cpu), &cpu);
+	while ((turn = atomic_load(&shared->turn)) != END) {
+		if (turn != THREADS) {
+			futex(&shared->turn, FUTEX_WAIT, turn);
+			continue;
+		}
+		/* The even one serves, and serves again what got lost between two turns. */
+		if (!(me & 1)) {
+			atomic_fetch_add_explicit(&shared->loops, 1, memory_order_relaxed);
+			atomic_store(&balls[other], 1);
+			futex(&balls[other], FUTEX_WAKE, 1);
+		}
+		while (!atomic_exchange(&balls[me], 0) && atomic_load(&shared->turn) == THREADS)
+			wait_for_ball(&balls[me]);
+		if (me & 1) {
+			atomic_store(&balls[other], 1);
+			futex(&balls[other], FUTEX_WAKE, 1);
+		}
+	}
+	return NULL;
 }
 
 static void write_file(const char *path, const char *text)
@@ -312,16 +379,21 @@ int main(int argc, char **argv)
 {
 	int opt, configs;
 
-	while ((opt = getopt(argc, argv, "+f:s:r:m:")) != -1) {
+	while ((opt = getopt(argc, argv, "+f:s:i:w:tr:m:")) != -1) {
 		switch (opt) {
 		case 'f': flushers = number(optarg); break;
 		case 's': spinners = number(optarg); break;
+		case 'i': idlers = number(optarg); break;
+		case 'w': pairs = number(optarg); break;
+		case 't': free_tables = true; break;
 		case 'r': rounds = number(optarg); break;
 		case 'm': turn_ms = number(optarg); break;
 		default:
-			errx(2, "usage: flush-bench [-f flushers] [-s spinners] [-r rounds] [-m ms] config...");
+			errx(2, "usage: flush-bench [-f flushers] [-s spinners] [-i idlers] [-w pairs] [-t] [-r rounds] [-m ms] config...");
 		}
 	}
+	if (pairs > MAX_PAIRS)
+		errx(2, "at most %d pairs", MAX_PAIRS);
 	configs = argc - optind;
 	if (!configs)
 		errx(2, "name at least one config, such as native, kvm or apart");
@@ -331,10 +403,14 @@ int main(int argc, char **argv)
 	if (shared == MAP_FAILED)
 		err(1, "mmap");
 	nr_params = read_all(PARAMETERS, params, MAX_PARAMS);
-	start_processes(flushers, true);
-	start_processes(spinners, false);
-	start_threads(flushers, true);
-	start_threads(spinners, false);
+	start_processes(flushers, FLUSH);
+	start_processes(spinners, SPIN);
+	start_processes(idlers, IDLE);
+	start_threads(flushers, FLUSH);
+	start_threads(spinners, SPIN);
+	start_threads(idlers, IDLE);
+	for (unsigned long i = 0; i < 2 * pairs; i++)
+		start_thread(player, i);
 	/* The one that switches is not to queue behind those that spin. */
 	if (sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ .sched_priority = 1 }))
 		err(1, "cannot become a real-time thread");
