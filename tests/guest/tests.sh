@@ -282,17 +282,23 @@ test_hotplug()
 	fact "flushes_after $(($(flushes after) - $(flushes before)))"
 }
 
-# Suspend to idle under load, and the clock wakes it
+# $1 to /sys/power/pm_test, so that nothing but time has to wake it, and to sleep by $2
+sleep_up_to()
+{
+	echo "$1" >/sys/power/pm_test && echo "$2" >/sys/power/state || fail "sleep ($2) up to its step '$1' failed"
+}
+
+# To sleep under load, twice: up to the loop of suspend to idle, and up to the last step
+# of suspend to RAM, with all CPUs but one offline and what the host shares torn down
 test_sleep()
 {
 	need_pvtlb
 	hist_on pvtlb/pvtlb_backend 'hist:keys=backend,action'
 	load_in_background
-	for round in 1 2; do
-		usleep 300000
-		echo +3 >/sys/class/rtc/rtc0/wakealarm || fail "no alarm clock"
-		echo freeze >/sys/power/state || fail "suspend to idle $round failed"
-	done
+	sleep 1
+	sleep_up_to platform freeze
+	sleep 1
+	sleep_up_to core mem
 	load_ended
 	fact "slept $(cat /sys/power/suspend_stats/success)"
 	fact "event.off $(hist_sum pvtlb/pvtlb_backend 'backend: off ' hitcount)"
