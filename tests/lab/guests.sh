@@ -44,7 +44,7 @@ lab_end()
 	lab_started='' lab_poker=''
 }
 
-# A character a second for the host's serial port $1, a fifo. QEMU changes a CPU's word
+# A character a second for the KVM host's serial port $1, a fifo. QEMU changes a CPU's word
 # of pending interrupts without a lock on each entry and exit of a nested guest, and
 # now and then loses one, which may be the timer's. Any other interrupt makes
 # the CPU look again.
@@ -216,8 +216,12 @@ run_host()
 	rm -f "$out/running"
 	mv "$out/guests.new" "$out/guests"
 	echo "$unrun" >"$out/$host-host-console"
-	poke "$out/poke"
-	("${host}_host" "$out" '' -serial stdio <"$out/poke" >"$out/$host-host-console" 2>&1) &
+	input=/dev/null
+	if [ "$host" = kvm ]; then
+		input=$out/poke
+		poke "$input"
+	fi
+	("${host}_host" "$out" '' -serial stdio <"$input" >"$out/$host-host-console" 2>&1) &
 	lab_started=$!
 	watch_host "$out" "$host"
 }
