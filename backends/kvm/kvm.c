@@ -43,17 +43,23 @@
  * case does the target walk the old table after it runs again.
  *
  * A vCPU that may be running a nested guest is interrupted all the same, see
- * private.h. Its CR4 is read after the exchange: it cannot have entered VMX
- * operation between its being taken off and then.
+ * private.h. CR4 is read after the exchange, and tells of that moment only if the
+ * host has not put the vCPU back meanwhile: it may have left VMX operation since. The
+ * host changes the version each time it does so, before the vCPU runs.
  */
 static bool leave_to_host(unsigned int cpu)
 {
 	struct kvm_steal_time *st = &per_cpu(steal_time, cpu);
+	u32 version = READ_ONCE(st->version);
 	u8 state = READ_ONCE(st->preempted);
 
-	return (state & KVM_VCPU_PREEMPTED) &&
-	       try_cmpxchg(&st->preempted, &state, state | KVM_VCPU_FLUSH_TLB) &&
-	       !(READ_ONCE(per_cpu(cpu_tlbstate.cr4, cpu)) & X86_CR4_VMXE);
+	if (!(state & KVM_VCPU_PREEMPTED) ||
+	    !try_cmpxchg(&st->preempted, &state, state | KVM_VCPU_FLUSH_TLB))
+		return false;
+	if (READ_ONCE(per_cpu(cpu_tlbstate.cr4, cpu)) & X86_CR4_VMXE)
+		return false;
+	smp_rmb();	/* CR4 before the version */
+	return READ_ONCE(st->version) == version;
 }
 
 /*
