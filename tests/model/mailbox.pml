@@ -26,10 +26,10 @@
  *
  *  (1) A running vCPU never uses a translation older than a flush that has
  *      returned: assertions in finish() and record_steal_time().
- *  (2) Nobody waits for ever: no invalid end state. That nobody goes round in
- *      circles needs no check: each wait is a blocking step here. The host may
- *      quit taking vCPUs off at any time that nobody has anything to do but wait,
- *      or it would end every wait.
+ *  (2) Nobody waits for ever: no invalid end state. A wait is a blocking step here,
+ *      so nobody goes round in circles either: "pan -l" finds no cycle but those
+ *      of HOTPLUG, PANIC and NESTED. The host may quit taking vCPUs off once nobody has
+ *      anything to do but wait, or it would end every wait.
  *  (3) A request is carried out on no mm but its own: assertions in
  *      mailbox_carry_out() and flush_tlb_func().
  *
@@ -384,7 +384,13 @@ inline leave_to_host(cpu)
  */
 inline mailbox_publish()
 {
-	atomic { drain_table_store(this); seq[this]++; front[this] = n };
+	atomic {
+#ifndef TWIN_TABLE_LATE
+		drain_table_store(this);
+#endif
+		seq[this]++;
+		front[this] = n
+	};
 	atomic { back[this] = n; seq[this]++ }
 }
 
