@@ -126,12 +126,17 @@ byte acks[NR_CPUS * NR_INITIATORS];
 /* Store buffers: 1 + the page whose table changes, and 1 + the new value of awaited */
 byte table_store[NR_INITIATORS], awaited_store[NR_INITIATORS];
 
+inline outdate(target, page)
+{
+	IF(TLB(target, page) == FRESH, TLB(target, page) = STALE)
+}
+
 inline drain_table_store(cpu)
 {
 	if
 	:: table_store[cpu] ->
-		IF(TLB(1 - cpu, table_store[cpu] - 1) == FRESH, TLB(1 - cpu, table_store[cpu] - 1) = STALE);
-		IF(TLB(2, table_store[cpu] - 1) == FRESH, TLB(2, table_store[cpu] - 1) = STALE);
+		outdate(1 - cpu, table_store[cpu] - 1);
+		outdate(2, table_store[cpu] - 1);
 		table_store[cpu] = 0
 	:: else
 	fi
@@ -199,7 +204,8 @@ inline mailbox_carry_out()
 				if
 				:: from == 1 ->
 					/* A start and an end of two ranges are none. */
-					IF(front_read == back_read, TLB(this, PAGE(1, front_read)) = FRESH)
+					IF(front_read == back_read,
+					   TLB(this, PAGE(1, front_read)) = FRESH)
 #ifndef TWIN_STALE_MM
 				:: from == 0 && CTX_ID(front_read) != ctx_id
 #endif
