@@ -118,21 +118,55 @@ static void refuse(int slot)
 	trace_pvtlb_backend("refused", name_of(slot), name_of(active), slots[slot].probe.reason);
 }
 
-/* Change to a slot whose probe said yes, or to SLOT_OFF. */
-static void change(int slot, const char *action, const char *why)
+static void leave(int slot)
 {
-	int previous = active;
+	if (slot == SLOT_OFF)
+		return;
+	pvtlb_stop();
+	if (slots[slot].ops->leave)
+		slots[slot].ops->leave();
+}
+
+static int enter(int slot)
+{
+	int err = 0;
+
+	if (slot == SLOT_OFF)
+		return 0;
+	if (slots[slot].ops->enter)
+		err = slots[slot].ops->enter();
+	if (!err)
+		pvtlb_start(slots[slot].ops);
+	return err;
+}
+
+/*
+ * Change to a slot whose probe said yes, or to SLOT_OFF. One that cannot be
+ * entered all the same leaves the old one active, or the in-tree code if that
+ * cannot be entered again either.
+ */
+static int change(int slot, const char *action, const char *why)
+{
+	int previous = active, now = slot, err;
 
 	lockdep_assert_held(&lock);
 
-	if (previous != SLOT_OFF)
-		pvtlb_stop();
-	WRITE_ONCE(active, slot);
-	if (slot != SLOT_OFF)
-		pvtlb_start(slots[slot].ops);
+	leave(previous);
+	err = enter(now);
+	if (err) {
+		pr_warn("%s cannot be entered (%d)\n", name_of(slot), err);
+		slots[slot].err = err;
+		action = "refused";
+		why = "it could not be entered";
+		now = enter(previous) ? SLOT_OFF : previous;
+	}
+	WRITE_ONCE(active, now);
 
-	strscpy(reason, why, sizeof(reason));
+	/* What is active on as before keeps its reason. */
+	if (!err || now != previous)
+		strscpy(reason, why, sizeof(reason));
 	trace_pvtlb_backend(action, name_of(slot), name_of(previous), why);
+	return err;
 }
 
 static void probe_all(void)
@@ -144,14 +178,15 @@ static void probe_all(void)
 			refuse(i);
 }
 
-/* After probe_all() */
+/* After probe_all(). One that cannot be entered has an error in its slot from then on. */
 static void change_to_auto(const char *action, const char *why)
 {
-	int slot = pvtlb_pick(slots, NR_SLOTS);
+	int slot;
 
-	if (slot >= 0)
-		change(slot, action, why);
-	else
+	do {
+		slot = pvtlb_pick(slots, NR_SLOTS);
+	} while (slot >= 0 && change(slot, action, why));
+	if (slot < 0)
 		change(SLOT_OFF, action, "no hypervisor was found (pvtlb=native takes it all the same)");
 }
 
@@ -165,8 +200,7 @@ static int change_by_name(int slot)
 		return err;
 	}
 	slots[slot].failed = false;
-	change(slot, "switched", "sysfs");
-	return 0;
+	return change(slot, "switched", "sysfs");
 }
 
 /**
@@ -215,15 +249,19 @@ out:
 static atomic_t bucket = ATOMIC_INIT(0);
 static int last_error;
 
-static int slot_after_failure(void)
+/* The next one that is advised; native, which cannot fail, when there is none. */
+static int change_after_failure(const char *why)
 {
-	int i, slot = pvtlb_pick(slots, NR_SLOTS);
+	int slot, native;
 
-	if (slot >= 0)
-		return slot;
-	for (i = 0; slots[i].ops != &pvtlb_native; i++)
+	for (native = 0; slots[native].ops != &pvtlb_native; native++)
 		;
-	return i;
+	do {
+		slot = pvtlb_pick(slots, NR_SLOTS);
+		if (slot < 0)
+			slot = native;
+	} while (change(slot, "demoted", why));
+	return slot;
 }
 
 /* Printing and changing both take their time: not while a flush waits for it. */
@@ -242,9 +280,8 @@ static void after_failure(struct work_struct *work)
 		goto out;
 
 	slots[from].failed = true;
-	to = slot_after_failure();
 	snprintf(why, sizeof(why), "%s kept failing", name_of(from));
-	change(to, "demoted", why);
+	to = change_after_failure(why);
 	atomic_set(&bucket, 0);
 	pvtlb_count(PVTLB_STAT_demotions, 1);
 	pr_warn("%s: left for %s; write %s to /sys/kernel/pvtlb/backend to try it again\n",
@@ -343,8 +380,8 @@ static int sleep_notify(struct notifier_block *nb, unsigned long event, void *un
 		probe_all();
 		if (slots[before_sleep].err)
 			change_to_auto("switched", "auto, after sleep");
-		else
-			change(before_sleep, "switched", "back after sleep");
+		else if (change(before_sleep, "switched", "back after sleep"))
+			change_to_auto("switched", "auto, after sleep");
 		break;
 	}
 	mutex_unlock(&lock);
@@ -389,7 +426,8 @@ static void __init select_at_boot(void)
 
 	probe_all();
 	if (slot >= 0 && slot < NR_SLOTS && !slots[slot].err) {
-		change(slot, "selected", "command line");
+		if (change(slot, "selected", "command line"))
+			change_to_auto("selected", "auto");
 		return;
 	}
 	if (slot == -EINVAL)
