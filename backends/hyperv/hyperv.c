@@ -2,71 +2,30 @@
 /*
  * hyperv: flush by hypercall. The effects have happened on all targets when the
  * call returns (TLFS, HvCallFlushVirtualAddressSpace), whether they run or not.
+ *
+ * Differs from the in-tree code in that input goes through registers where the host
+ * takes that; in that a large page is one entry of the list; in that kernel
+ * addresses come here; and in that it works on KVM, beside KVM's own interface.
  */
 #include <linux/irqflags.h>
+#include <linux/moduleparam.h>
 #include <linux/string.h>
 
 #include <asm/cpufeature.h>
-#include <asm/hypervisor.h>
 #include <asm/mshyperv.h>
-
-#include <trace/events/pvtlb.h>
 
 #include "internal.h"
 #include "private.h"
 
-/* This CPU's input page: the kernel's, which interrupts use too. */
-union input_page {
-	struct hv_tlb_flush	flush;
-	struct hv_tlb_flush_ex	ex;
-	u8			page[HV_HYP_PAGE_SIZE];
-};
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "pvtlb."
 
-#define GVA_ROOM(list_offset)	((HV_HYP_PAGE_SIZE - (list_offset)) / sizeof(u64))
+/* pvtlb.hyperv_fast=0, also at run time: input from memory, though registers would do */
+static bool allow_fast = true;
+module_param_named(hyperv_fast, allow_fast, bool, 0644);
 
-static const char *name_of(u16 code)
-{
-	switch (code) {
-	case HVCALL_FLUSH_VIRTUAL_ADDRESS_SPACE:
-		return "HvCallFlushVirtualAddressSpace";
-	case HVCALL_FLUSH_VIRTUAL_ADDRESS_LIST:
-		return "HvCallFlushVirtualAddressList";
-	case HVCALL_FLUSH_VIRTUAL_ADDRESS_SPACE_EX:
-		return "HvCallFlushVirtualAddressSpaceEx";
-	default:
-		return "HvCallFlushVirtualAddressListEx";
-	}
-}
-
-/*
- * Make a call, and go on with it from the number of completed entries for as
- * long as the hypervisor returns early. One that returns early without having
- * got on is taken for broken, or this would never end.
- */
-static int call(struct pvtlb_request *req, u16 code, unsigned int reps, unsigned int banks, void *input)
-{
-	u64 control = code | (u64)banks << HV_HYPERCALL_VARHEAD_OFFSET |
-		      (u64)reps << HV_HYPERCALL_REP_COMP_OFFSET;
-	unsigned int done = 0, before;
-	u64 result;
-
-	do {
-		before = done;
-		if (pvtlb_fail_hypercall())
-			result = HV_STATUS_INVALID_PARAMETER;
-		else
-			result = hv_do_hypercall(control | (u64)done << HV_HYPERCALL_REP_START_OFFSET,
-						 input, NULL);
-		req->hypercalls++;
-		done = hv_repcomp(result);
-		trace_pvtlb_hypercall("hyperv", name_of(code), reps, done, hv_result(result));
-		if (!hv_result_success(result) || (done < reps && done <= before)) {
-			pvtlb_count(PVTLB_STAT_failures, 1);
-			return -EIO;
-		}
-	} while (done < reps);
-	return 0;
-}
+/* What the trial calls have shown; changes with no flush under way. */
+static struct pvtlb_hv_ways ways;
 
 /*
  * The address space: the mm's page tables, by their physical address. All spaces
@@ -93,65 +52,50 @@ static bool list_is_enough(const struct pvtlb_request *req)
 	return req->kind == PVTLB_USER && req->info->end != TLB_FLUSH_ALL;
 }
 
-/* Flush a list of addresses or, in full or if it would not fit, whole spaces. */
-static int flush_input(struct pvtlb_request *req, union input_page *in)
+static int flush_from(struct pvtlb_hv_cpu *hv, struct pvtlb_request *req)
 {
-	const struct flush_tlb_info *info = req->info;
-	unsigned int cpu, banks, list_offset;
-	struct hv_vpset *set = &in->ex.hv_vp_set;
-	int gvas = -E2BIG;
-	u64 flags = 0, space, mask;
-	bool ex;
+	const struct pvtlb_hv_ways now = {
+		.fast = ways.fast && (READ_ONCE(allow_fast) || !ways.slow),
+		.slow = ways.slow,
+		.ex = ways.ex,
+	};
+	const struct pvtlb_hv_range range = {
+		.start = req->info->start,
+		.end = req->info->end,
+		.shift = req->info->stride_shift,
+	};
+	u64 entries = list_is_enough(req) ? pvtlb_hv_entries(&range) : 0;
+	struct pvtlb_hv_form form;
+	u64 space, flags = 0;
+	unsigned int cpu;
+	int err;
 
-	pvtlb_hv_vpset_init(set);
+	hv->vps.mask = 0;
 	for_each_cpu(cpu, req->targets)
-		if (pvtlb_hv_vpset_add(set, hv_cpu_number_to_vp_number(cpu)))
-			return -EOPNOTSUPP;	/* it is coming up: its index is not known yet */
+		if (pvtlb_hv_vps_add(&hv->vps, per_cpu(pvtlb_hv_vp, cpu)))
+			return -EOPNOTSUPP;	/* it is coming up or going: its index is not known */
 
-	/* An empty set means nobody to us and everybody to KVM. */
-	if (WARN_ON_ONCE(!set->valid_bank_mask))
-		return -EINVAL;
-
-	ex = set->valid_bank_mask != BIT_ULL(0);
-	if (ex && !(ms_hyperv.hints & HV_X64_EX_PROCESSOR_MASKS_RECOMMENDED))
-		return -EOPNOTSUPP;
+	/* One word less, for the other half of an XMM register */
+	err = pvtlb_hv_choose(&form, &now, hv->vps.mask, entries, ARRAY_SIZE(hv->input) - 1);
+	if (err)
+		return err;
 
 	space = address_space(req, &flags);
-	if (ex) {
-		banks = pvtlb_hv_vpset_pack(set);
-		list_offset = offsetof(struct hv_tlb_flush_ex, gva_list[banks]);
-	} else {
-		banks = 0;
-		mask = set->bank_contents[0];
-		in->flush.processor_mask = mask;
-		list_offset = offsetof(struct hv_tlb_flush, gva_list);
-	}
-
-	if (list_is_enough(req))
-		gvas = pvtlb_hv_fill_gvas((u64 *)(in->page + list_offset), GVA_ROOM(list_offset),
-					  info->start, info->end);
-	if (gvas < 0 && req->kind <= PVTLB_BATCH)
+	if (!form.reps && req->kind <= PVTLB_BATCH)
 		flags |= HV_FLUSH_NON_GLOBAL_MAPPINGS_ONLY;
-
-	/* The first two fields are where they are in either form. */
-	in->flush.address_space = space;
-	in->flush.flags = flags;
-	if (gvas < 0)
-		return call(req, ex ? HVCALL_FLUSH_VIRTUAL_ADDRESS_SPACE_EX :
-			    HVCALL_FLUSH_VIRTUAL_ADDRESS_SPACE, 0, banks, in);
-	return call(req, ex ? HVCALL_FLUSH_VIRTUAL_ADDRESS_LIST_EX :
-		    HVCALL_FLUSH_VIRTUAL_ADDRESS_LIST, gvas, banks, in);
+	pvtlb_hv_encode(hv->input, &form, space, flags, &hv->vps, &range);
+	return pvtlb_hv_call(&form, hv->input, &req->hypercalls);
 }
 
 static int hyperv_flush(struct pvtlb_request *req)
 {
+	struct pvtlb_hv_cpu *hv;
 	unsigned long flags;
-	union input_page *in;
 	int err;
 
 	local_irq_save(flags);
-	in = *this_cpu_ptr(hyperv_pcpu_input_arg);
-	err = in ? flush_input(req, in) : -EOPNOTSUPP;	/* this CPU is coming up or going */
+	hv = this_cpu_read(pvtlb_hv_cpu);
+	err = hv ? flush_from(hv, req) : -EOPNOTSUPP;	/* this CPU is coming up or going */
 	local_irq_restore(flags);
 	if (err)
 		return err;
@@ -161,79 +105,110 @@ static int hyperv_flush(struct pvtlb_request *req)
 	return 0;
 }
 
-static int try_on_this_cpu(struct cpumask *self, unsigned long end)
+/*
+ * Some hosts advertise a call and reject it, or one form of it. Each is tried on this
+ * CPU: whole address spaces and one page, by mask and by sparse set, from registers
+ * and from memory.
+ */
+static int try(bool ex, bool fast, unsigned int entries)
 {
-	struct flush_tlb_info info = { .start = 0, .end = end };
-	struct pvtlb_request req = { .kind = PVTLB_USER, .info = &info, .targets = self };
+	const struct pvtlb_hv_range page = { .start = 0, .end = PAGE_SIZE, .shift = PAGE_SHIFT };
+	unsigned int calls = 0;
+	struct pvtlb_hv_form form;
+	struct pvtlb_hv_cpu *hv;
+	unsigned long flags;
 	int err;
 
-	preempt_disable();
-	__cpumask_set_cpu(smp_processor_id(), self);
-	err = hyperv_flush(&req);
-	preempt_enable();
+	local_irq_save(flags);
+	hv = this_cpu_read(pvtlb_hv_cpu);
+	err = hv ? 0 : -ENOMEM;
+	if (err)
+		goto out;
+	hv->vps.mask = 0;
+	err = pvtlb_hv_vps_add(&hv->vps, this_cpu_read(pvtlb_hv_vp));
+	if (err || (!ex && hv->vps.mask != BIT_ULL(0)))
+		goto out;
+	pvtlb_hv_shape(&form, ex ? 1 : 0, entries);
+	form.fast = fast;
+	pvtlb_hv_encode(hv->input, &form, 0, HV_FLUSH_ALL_VIRTUAL_ADDRESS_SPACES, &hv->vps, &page);
+	err = pvtlb_hv_call(&form, hv->input, &calls);
+out:
+	local_irq_restore(flags);
+	pvtlb_count(PVTLB_STAT_hypercalls, calls);
 	return err;
 }
 
-/* Prove it, in full and by list: some hosts advertise the calls and reject them. */
-static int try(void)
+static bool works(bool ex, bool fast, int *err)
 {
-	cpumask_var_t self;
-	int err;
+	*err = try(ex, fast, 0) ?: try(ex, fast, 1);
+	return !*err;
+}
 
-	if (!zalloc_cpumask_var(&self, GFP_KERNEL))
-		return -ENOMEM;
-	err = try_on_this_cpu(self, TLB_FLUSH_ALL);
-	if (!err) {
-		cpumask_clear(self);
-		err = try_on_this_cpu(self, PAGE_SIZE);
-	}
-	free_cpumask_var(self);
-	return err;
+/* Between pvtlb_hv_start() and pvtlb_hv_stop() */
+static int find_ways(void)
+{
+	struct pvtlb_hv_ways found = {};
+	int err, ignored;
+
+	found.slow = works(false, false, &err);
+	found.fast = (pvtlb_hv_features & HV_X64_HYPERCALL_XMM_INPUT_AVAILABLE) &&
+		     works(false, true, &ignored);
+	if (pvtlb_hv_hints & HV_X64_EX_PROCESSOR_MASKS_RECOMMENDED)
+		found.ex = (!found.slow || works(true, false, &ignored)) &&
+			   (!found.fast || works(true, true, &ignored));
+	ways = found;
+	return found.slow || found.fast ? 0 : err;
 }
 
 static bool all_vps_fit(void)
 {
 	unsigned int cpu;
 
-	if (ms_hyperv.hints & HV_X64_EX_PROCESSOR_MASKS_RECOMMENDED)
+	if (ways.ex)
 		return true;
 	for_each_online_cpu(cpu)
-		if ((u32)hv_cpu_number_to_vp_number(cpu) >= PVTLB_HV_BANK_VPS)
+		if (per_cpu(pvtlb_hv_vp, cpu) >= PVTLB_HV_BANK_VPS)
 			return false;
 	return true;
 }
 
 static int hyperv_probe(struct pvtlb_probe *probe)
 {
-	int err;
+	const char *why_not;
+	int err = pvtlb_hv_start(&why_not);
 
-	if (!hypervisor_is_type(X86_HYPER_MS_HYPERV)) {
-		strscpy(probe->reason, "the hypervisor does not present itself as Hyper-V", sizeof(probe->reason));
-		return -ENODEV;
+	if (err) {
+		strscpy(probe->reason, why_not, sizeof(probe->reason));
+		return err;
 	}
-	/* Without the page a confidential guest asks a host that it does not trust. */
-	if (!hv_is_hyperv_initialized() || !hv_hypercall_pg || !hyperv_pcpu_input_arg || !hv_vp_index) {
-		strscpy(probe->reason, "the kernel could not set Hyper-V's hypercalls up", sizeof(probe->reason));
-		return -ENODEV;
-	}
-	err = try();
+	err = find_ways();
 	if (err) {
 		snprintf(probe->reason, sizeof(probe->reason), "the host rejected a trial flush (%d)", err);
-		return -ENODEV;
-	}
-	if (!(ms_hyperv.hints & HV_X64_REMOTE_TLB_FLUSH_RECOMMENDED)) {
+		err = -ENODEV;
+	} else if (!(pvtlb_hv_hints & HV_X64_REMOTE_TLB_FLUSH_RECOMMENDED)) {
 		strscpy(probe->reason, "the host does not recommend it", sizeof(probe->reason));
 		probe->advised = false;
 	} else if (!all_vps_fit()) {
 		strscpy(probe->reason, "there are VP indexes above 63, but no Ex calls", sizeof(probe->reason));
 		probe->advised = false;
 	}
-	return 0;
+	pvtlb_hv_stop();
+	return err;
+}
+
+static int hyperv_enter(void)
+{
+	const char *why_not;
+
+	return pvtlb_hv_start(&why_not);
 }
 
 const struct pvtlb_backend pvtlb_hyperv = {
 	.name	= "hyperv",
 	.what	= "HvCallFlushVirtualAddress hypercalls",
 	.probe	= hyperv_probe,
+	.enter	= hyperv_enter,
+	.leave	= pvtlb_hv_stop,
 	.flush	= hyperv_flush,
+	.remote	= true,
 };

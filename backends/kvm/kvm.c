@@ -75,7 +75,7 @@ static DEFINE_PER_CPU(unsigned long, last_yield);
 
 static bool ask_for(unsigned int target)
 {
-	if (this_cpu_read(last_yield) == jiffies || idle_cpu(target))
+	if (this_cpu_read(last_yield) == jiffies || idle_cpu(target) || pvtlb_kvm_calls_barred())
 		return false;
 
 	this_cpu_write(last_yield, jiffies);
@@ -85,7 +85,8 @@ static bool ask_for(unsigned int target)
 
 static void wake(unsigned int initiator)
 {
-	kvm_hypercall2(KVM_HC_KICK_CPU, 0, per_cpu(x86_cpu_to_apicid, initiator));
+	if (!pvtlb_kvm_kick(initiator))
+		kvm_hypercall2(KVM_HC_KICK_CPU, 0, per_cpu(x86_cpu_to_apicid, initiator));
 }
 
 static struct pvtlb_mailbox_host host = {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* xen: flush by hypercall in a PV guest. The calls are described in private.h. */
 #include <linux/preempt.h>
+#include <linux/sched/clock.h>
 #include <linux/string.h>
 
 #include <asm/paravirt.h>
@@ -12,6 +13,8 @@
 
 static int call(struct pvtlb_request *req, struct mmuext_op *op)
 {
+	bool traced = trace_pvtlb_hypercall_enabled();
+	u64 start = traced ? local_clock() : 0;
 	int err;
 
 	if (pvtlb_fail_hypercall())
@@ -19,8 +22,10 @@ static int call(struct pvtlb_request *req, struct mmuext_op *op)
 	else
 		err = HYPERVISOR_mmuext_op(op, 1, NULL, DOMID_SELF);
 	req->hypercalls++;
-	trace_pvtlb_hypercall("xen", op->cmd == MMUEXT_INVLPG_MULTI ? "MMUEXT_INVLPG_MULTI" :
-			      "MMUEXT_TLB_FLUSH_MULTI", 1, !err, err);
+	if (traced)
+		trace_pvtlb_hypercall("xen", op->cmd == MMUEXT_INVLPG_MULTI ? "MMUEXT_INVLPG_MULTI" :
+				      "MMUEXT_TLB_FLUSH_MULTI", "memory", 1, !err, err,
+				      err ? "failed" : "success", local_clock() - start);
 	if (err)
 		pvtlb_count(PVTLB_STAT_failures, 1);
 	return err;
@@ -94,4 +99,5 @@ const struct pvtlb_backend pvtlb_xen = {
 	.what	= "MMUEXT hypercalls",
 	.probe	= xen_probe,
 	.flush	= xen_flush,
+	.remote	= true,
 };

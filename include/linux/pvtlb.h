@@ -132,14 +132,18 @@ struct pvtlb_probe {
  * @name:   as on the command line and in sysfs; less than PVTLB_NAME_LEN bytes
  * @what:   what it does, for the boot line
  * @probe:  0 if it works here, else -errno with @reason filled in. Proves it
- *          with a trial call where a call exists. Leaves nothing behind. May
- *          sleep
+ *          with a trial call where a call exists. Leaves nothing behind. May be
+ *          called while the backend, or another, is active. May sleep
+ * @enter:  makes ready what @flush stands on; 0 or -errno. No backend is active.
+ *          May sleep. NULL if there is nothing to do
+ * @leave:  the opposite of @enter, likewise
  * @flush:  serves one request. Called with preemption off and interrupts on,
  *          never nested on a CPU. A full barrier stands between the stores to
  *          the page tables and this call: inc_mm_tlb_gen() for user ranges and
  *          batches, smp_mb() in the core for the kernel's. 0, or -errno with
  *          every CPU that is not done still in @targets: -EOPNOTSUPP when this
  *          request cannot be expressed, anything else when the mechanism failed
+ * @remote: flushes targets that run without running anything on them
  * @in_tree: wants every request, also those whose targets were all filtered
  *          out, and does the kernel's own accounting itself where the in-tree
  *          mechanism does
@@ -148,7 +152,10 @@ struct pvtlb_backend {
 	const char	*name;
 	const char	*what;
 	int		(*probe)(struct pvtlb_probe *probe);
+	int		(*enter)(void);
+	void		(*leave)(void);
 	int		(*flush)(struct pvtlb_request *req);
+	bool		remote;
 	bool		in_tree;
 };
 
@@ -217,4 +224,78 @@ static inline bool pvtlb_flush_all(void)
 }
 
 #endif /* CONFIG_PVTLB */
+
+/*
+ * IN PLACE OF KVM'S HYPERCALLS
+ *
+ * While the hyperv backend is active on KVM, the kernel makes no hypercall of KVM,
+ * because KVM would take it for one of Hyper-V. Called by arch/x86/kernel/kvm.c, ptp_kvm
+ * and the kvm backend, each with preemption off from the call to the hypercall
+ * that it may be in place of; why, is told in backends/hyperv/no-kvm-calls.c.
+ */
+#ifdef CONFIG_PVTLB_HYPERV
+
+DECLARE_STATIC_KEY_FALSE(pvtlb_no_kvm_calls);
+
+bool __pvtlb_kvm_calls_barred(void);
+bool __pvtlb_kvm_send_ipi(const struct cpumask *cpus, int vector);
+bool __pvtlb_kvm_kick(int cpu);
+bool __pvtlb_kvm_wait_irqs_off(void);
+void pvtlb_kvm_crash(void);
+
+/**
+ * pvtlb_kvm_calls_barred() - whether a hypercall of KVM must not be made
+ *
+ * Context: preemption off.
+ */
+static inline bool pvtlb_kvm_calls_barred(void)
+{
+	return static_branch_unlikely(&pvtlb_no_kvm_calls) && __pvtlb_kvm_calls_barred();
+}
+
+/**
+ * pvtlb_kvm_send_ipi() - in place of KVM_HC_SEND_IPI
+ * @cpus:   whom to
+ * @vector: which, NMI_VECTOR included
+ *
+ * Context: preemption off.
+ * Return: true when sent, false when the hypercall is to be made.
+ */
+static inline bool pvtlb_kvm_send_ipi(const struct cpumask *cpus, int vector)
+{
+	return static_branch_unlikely(&pvtlb_no_kvm_calls) && __pvtlb_kvm_send_ipi(cpus, vector);
+}
+
+/**
+ * pvtlb_kvm_kick() - in place of KVM_HC_KICK_CPU
+ * @cpu: whom
+ *
+ * Context: preemption off.
+ * Return: true when kicked, false when the hypercall is to be made.
+ */
+static inline bool pvtlb_kvm_kick(int cpu)
+{
+	return static_branch_unlikely(&pvtlb_no_kvm_calls) && __pvtlb_kvm_kick(cpu);
+}
+
+/**
+ * pvtlb_kvm_wait_irqs_off() - in place of halting for a kick with interrupts off
+ *
+ * Context: interrupts off.
+ * Return: true when the caller is to look again, false when it may halt.
+ */
+static inline bool pvtlb_kvm_wait_irqs_off(void)
+{
+	return static_branch_unlikely(&pvtlb_no_kvm_calls) && __pvtlb_kvm_wait_irqs_off();
+}
+
+#else /* !CONFIG_PVTLB_HYPERV */
+
+static inline bool pvtlb_kvm_calls_barred(void) { return false; }
+static inline bool pvtlb_kvm_send_ipi(const struct cpumask *cpus, int vector) { return false; }
+static inline bool pvtlb_kvm_kick(int cpu) { return false; }
+static inline bool pvtlb_kvm_wait_irqs_off(void) { return false; }
+static inline void pvtlb_kvm_crash(void) { }
+
+#endif /* CONFIG_PVTLB_HYPERV */
 #endif /* _LINUX_PVTLB_H */

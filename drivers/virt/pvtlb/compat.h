@@ -21,6 +21,7 @@
 #endif
 
 #include <asm/apic.h>
+#include <asm/mmu.h>
 
 static inline void pvtlb_send_ipi(unsigned int cpu, int vector)
 {
@@ -37,6 +38,15 @@ static inline void pvtlb_send_ipi_mask(const struct cpumask *cpus, int vector)
 	__apic_send_IPI_mask(cpus, vector);
 #else
 	apic->send_IPI_mask(cpus, vector);
+#endif
+}
+
+static inline void pvtlb_leave_mm(void)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	leave_mm();
+#else
+	leave_mm(smp_processor_id());
 #endif
 }
 

@@ -102,7 +102,7 @@ void pvtlb_start(const struct pvtlb_backend *new)
 int pvtlb_init_cpus(void)
 {
 	if (!pvtlb_cpus && !pvtlb_fail_alloc())
-		pvtlb_cpus = __alloc_percpu(sizeof(struct pvtlb_cpu) + cpumask_size(),
+		pvtlb_cpus = __alloc_percpu(sizeof(struct pvtlb_cpu) + 2 * cpumask_size(),
 					    __alignof__(struct pvtlb_cpu));
 	return pvtlb_cpus ? 0 : -ENOMEM;
 }
@@ -214,15 +214,51 @@ static unsigned int drop_lazy(struct pvtlb_request *req)
 	return dropped;
 }
 
-static int flush_remote(struct pvtlb_request *req)
+static void leave_mm_if_lazy(void *unused)
+{
+	if (this_cpu_read(cpu_tlbstate_shared.is_lazy))
+		pvtlb_leave_mm();
+}
+
+/*
+ * A lazy CPU that is interrupted to flush leaves mm_cpumask() on that occasion. One
+ * that the hypervisor flushes stays, and is asked for again with each flush that
+ * frees tables. So when the kernel wants the mask trimmed, once a second, such
+ * CPUs are told to leave. Nobody waits for them: they are flushed already.
+ *
+ * The CPUs to be told are picked before the flush, which empties the targets.
+ */
+static void pick_lazy(struct cpumask *lazy, const struct pvtlb_request *req)
+{
+	unsigned int cpu;
+
+	cpumask_clear(lazy);
+	if (!backend->remote || !req->info->trim_cpumask)
+		return;
+	for_each_cpu(cpu, req->targets)
+		if (per_cpu(cpu_tlbstate_shared.is_lazy, cpu))
+			__cpumask_set_cpu(cpu, lazy);
+}
+
+static void trim(struct cpumask *lazy)
+{
+	if (cpumask_empty(lazy))
+		return;
+	pvtlb_count(PVTLB_STAT_trimmed, cpumask_weight(lazy));
+	smp_call_function_many(lazy, leave_mm_if_lazy, NULL, false);
+}
+
+static int flush_remote(struct pvtlb_request *req, struct cpumask *lazy)
 {
 	int err;
 
 	if (!backend->in_tree)
 		pvtlb_account(req);
 
+	pick_lazy(lazy, req);
 	err = static_call(pvtlb_backend_flush)(req);
 	if (likely(!err)) {
+		trim(lazy);
 		pvtlb_backend_worked();
 		return 0;
 	}
@@ -234,17 +270,18 @@ static int flush_remote(struct pvtlb_request *req)
 	return err;
 }
 
-static void flush(struct pvtlb_request *req)
+static void flush(struct pvtlb_request *req, struct pvtlb_cpu *this)
 {
 	bool traced = trace_pvtlb_flush_enabled();
 	u64 start = traced ? local_clock() : 0;
 	unsigned int asked, lazy;
 	int result = 0;
 
+	req->targets = to_cpumask(this->masks);
 	asked = pvtlb_snapshot(req->targets, req->cpus, &req->local);
 	lazy = drop_lazy(req);
 	if (asked > lazy || backend->in_tree)
-		result = flush_remote(req);
+		result = flush_remote(req, to_cpumask(this->masks + BITS_TO_LONGS(nr_cpu_ids)));
 	if (req->local)
 		pvtlb_flush_this_cpu(req);
 
@@ -300,8 +337,7 @@ bool __pvtlb_flush_multi(const struct cpumask *cpus, const struct flush_tlb_info
 	if (!this)
 		return false;
 
-	req.targets = to_cpumask(this->targets);
-	flush(&req);
+	flush(&req, this);
 	end();
 	return true;
 }
@@ -326,7 +362,6 @@ static bool flush_kernel(enum pvtlb_kind kind, unsigned long start, unsigned lon
 		.stride_shift	= PAGE_SHIFT,
 	};
 	req.info = &this->info;
-	req.targets = to_cpumask(this->targets);
 	/*
 	 * The caller stored to the kernel's tables with no barrier since. Here it
 	 * is, so that backends may read a vCPU's state whatever the kind, as
@@ -335,7 +370,7 @@ static bool flush_kernel(enum pvtlb_kind kind, unsigned long start, unsigned lon
 	 * record_steal_time().
 	 */
 	smp_mb();
-	flush(&req);
+	flush(&req, this);
 	end();
 	return true;
 }

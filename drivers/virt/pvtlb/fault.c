@@ -6,8 +6,11 @@
  *  fail_pvtlb_alloc=	 the allocation at start
  *  fail_pvtlb_hypercall= hypercalls: not made, and reported as failed
  *
- * and for hypercalls at run time in debugfs, fail_pvtlb_hypercall/.
+ * and for hypercalls at run time in debugfs, fail_pvtlb_hypercall/. Its file result is
+ * what a call to Hyper-V appears to return: the status, by default
+ * HV_STATUS_INVALID_PARAMETER, and above bit 32 how many list entries are done.
  */
+#include <linux/debugfs.h>
 #include <linux/fault-inject.h>
 #include <linux/init.h>
 
@@ -45,10 +48,20 @@ bool pvtlb_fail_hypercall(void)
 	return should_fail(&fail_hypercall, 1);
 }
 
+static u64 result = 5;
+
+u64 pvtlb_fail_result(void)
+{
+	return READ_ONCE(result);
+}
+
 static int __init init_debugfs(void)
 {
+	struct dentry *dir;
+
 	fail_hypercall.verbose = 0;
-	return PTR_ERR_OR_ZERO(fault_create_debugfs_attr("fail_pvtlb_hypercall", NULL,
-							 &fail_hypercall));
+	dir = fault_create_debugfs_attr("fail_pvtlb_hypercall", NULL, &fail_hypercall);
+	debugfs_create_x64("result", 0600, dir, &result);
+	return PTR_ERR_OR_ZERO(dir);
 }
 late_initcall(init_debugfs);

@@ -28,6 +28,7 @@
 	S(sent)			/* IPIs: others were shared	*/	\
 	S(yields)		/* targets the host should run	*/	\
 	S(halts)		/* waits that gave up the CPU	*/	\
+	S(trimmed)		/* lazy CPUs told to leave	*/	\
 	S(hypercalls)							\
 	S(failures)		/* hypercalls that failed	*/	\
 	S(fallbacks)		/* requests ended by interrupt	*/	\
@@ -44,12 +45,13 @@ enum pvtlb_stat {
  * struct pvtlb_cpu - what a CPU needs to flush others
  * @info:    for a kernel flush, which comes without one
  * @stats:   since boot; changed by this CPU only, read by all
- * @targets: &pvtlb_request.targets: nr_cpu_ids bits
+ * @masks:   nr_cpu_ids bits each: &pvtlb_request.targets, and those that are to
+ *	     leave the mm afterwards
  */
 struct pvtlb_cpu {
 	struct flush_tlb_info	info;
 	u64			stats[PVTLB_NR_STATS];
-	unsigned long		targets[];
+	unsigned long		masks[];
 };
 
 /* core.c: one flush, from the hook to its completion */
@@ -109,9 +111,11 @@ u64 pvtlb_sum(enum pvtlb_stat stat);
 #ifdef CONFIG_PVTLB_FAULT_INJECTION
 bool pvtlb_fail_alloc(void);
 bool pvtlb_fail_hypercall(void);
+u64 pvtlb_fail_result(void);
 #else
 static inline bool pvtlb_fail_alloc(void) { return false; }
 static inline bool pvtlb_fail_hypercall(void) { return false; }
+static inline u64 pvtlb_fail_result(void) { return 0; }
 #endif
 
 /* backends/ */

@@ -87,35 +87,46 @@ TRACE_EVENT(pvtlb_flush,
  * One hypercall. A rep call that the hypervisor returns from early shows once
  * for each time it was continued.
  *
+ * input:	where it came from: memory, or fast, which is registers
  * reps:	list entries or operations asked for in all; 0 for a call without
  * done:	of these, completed so far
  * status:	as the hypervisor returned it: the result code of the TLFS for
  *		Hyper-V, 0 or -errno for Xen
+ * text:	the same for people
+ * ns:		in the hypervisor, the way there and back included
  */
 TRACE_EVENT(pvtlb_hypercall,
 
-	TP_PROTO(const char *backend, const char *op, unsigned int reps, unsigned int done, int status),
+	TP_PROTO(const char *backend, const char *op, const char *input, unsigned int reps,
+		 unsigned int done, int status, const char *text, u64 ns),
 
-	TP_ARGS(backend, op, reps, done, status),
+	TP_ARGS(backend, op, input, reps, done, status, text, ns),
 
 	TP_STRUCT__entry(
 		__array(char,		backend, PVTLB_NAME_LEN)
 		__array(char,		op, 40)
+		__array(char,		input, 8)
 		__field(unsigned int,	reps)
 		__field(unsigned int,	done)
 		__field(int,		status)
+		__array(char,		text, 40)
+		__field(u64,		ns)
 	),
 
 	TP_fast_assign(
 		strscpy(__entry->backend, backend, PVTLB_NAME_LEN);
 		strscpy(__entry->op, op, 40);
+		strscpy(__entry->input, input, 8);
 		__entry->reps = reps;
 		__entry->done = done;
 		__entry->status = status;
+		strscpy(__entry->text, text, 40);
+		__entry->ns = ns;
 	),
 
-	TP_printk("backend=%s op=%s reps=%u done=%u status=%d",
-		  __entry->backend, __entry->op, __entry->reps, __entry->done, __entry->status)
+	TP_printk("backend=%s op=%s input=%s reps=%u done=%u status=%d (%s) ns=%llu",
+		  __entry->backend, __entry->op, __entry->input, __entry->reps, __entry->done,
+		  __entry->status, __entry->text, __entry->ns)
 );
 
 /*
