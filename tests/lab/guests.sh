@@ -11,7 +11,8 @@
 #	fact NAME KEY		prints a fact of a guest
 #
 # hv is native (QEMU's emulation without any hypervisor interface), kvm, hyperv,
-# hyperv64 (VP indexes above 63) or xen. limit is in seconds. All guests on one
+# kvm+hyperv (KVM that shows both interfaces), hyperv64 and kvm+hyperv64 (VP indexes
+# above 63) or xen. limit is in seconds. All guests on one
 # host follow each other in one boot of the host. Directory OUT/<name>/ holds
 # console, report, host (see host-init) and facts, which is all of it as lines
 # "key value".
@@ -323,7 +324,7 @@ run_table()
 		prepare_guest "$name"
 	done <"$1"
 	run_native "$1"
-	run_host "$1" kvm 'kvm|hyperv|hyperv64'
+	run_host "$1" kvm '(kvm|hyperv|kvm[+]hyperv)(64)?'
 	run_host "$1" xen 'xen'
 }
 
