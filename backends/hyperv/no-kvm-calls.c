@@ -29,6 +29,8 @@
  *		2  not barred	kicks are hypercalls again
  *		   grace period	the last kick by interrupt is done
  *		3  key off	whoever waits may halt with interrupts off
+ *
+ * The same is in tests/model/no-kvm-calls.pml, under the same names.
  */
 #include <linux/cpumask.h>
 #include <linux/export.h>
