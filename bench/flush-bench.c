@@ -2,7 +2,7 @@
 /*
  * flush-bench - compare flush mechanisms of pvtlb within one boot
  *
- *	flush-bench [-f FLUSHERS] [-s SPINNERS] [-i IDLERS] [-w PAIRS] [-t]
+ *	flush-bench [-f FLUSHERS] [-s SPINNERS] [-i IDLERS] [-w PAIRS] [-t] [-c]
  *		    [-r ROUNDS] [-m MILLISECONDS] CONFIG...
  *
  * FLUSHERS threads of one process repeat a loop: map four pages, drop one and unmap
@@ -26,7 +26,9 @@
  * loops and ms of the turn; the differences of the counters in
  * /sys/kernel/pvtlb/stats; and ns=<bucket>:<count>,... a histogram of how long
  * one flush took (an madvise() that drops one page), bucket n covering
- * 2^(n/16) to 2^((n+1)/16) nanoseconds.
+ * 2^(n/16) to 2^((n+1)/16) nanoseconds. With -c also calls and call_ns, how many
+ * hypercalls there were and how long they took in all, from the pvtlb_hypercall event,
+ * and call_cycles, the same in cycles of the TSC.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -47,6 +49,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <x86intrin.h>
 
 #define PAGE		4096ul
 #define PAGES		4
@@ -59,6 +62,8 @@
 
 #define PVTLB		"/sys/kernel/pvtlb/"
 #define PARAMETERS	"/sys/module/pvtlb/parameters/"
+#define CALL_EVENT	"/sys/kernel/tracing/events/pvtlb/pvtlb_hypercall/"
+#define CALL_HIST	"hist:keys=backend:vals=ns"
 
 enum turn { NOBODY, THREADS, PROCESSES, END };
 
@@ -77,7 +82,8 @@ struct value {
 static struct value params[MAX_PARAMS];
 static int nr_params;
 static unsigned long flushers = 2, spinners = 4, idlers, pairs, rounds = 20, turn_ms = 250;
-static bool free_tables;
+static bool free_tables, time_calls;
+static double tsc_ghz;
 
 static uint64_t now(void)
 {
@@ -315,6 +321,40 @@ static void configure(const char *config)
 	}
 }
 
+/* To open the file for writing removes what was counted before. */
+static void start_timing_calls(void)
+{
+	write_file(CALL_EVENT "trigger", CALL_HIST);
+}
+
+static void print_calls(void)
+{
+	FILE *f = fopen(CALL_EVENT "hist", "r");
+	unsigned long long n, ns, calls = 0, all_ns = 0;
+	char line[512], *at;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		at = strstr(line, "hitcount:");
+		if (at && sscanf(at, "hitcount: %llu ns: %llu", &n, &ns) == 2) {
+			calls += n;
+			all_ns += ns;
+		}
+	}
+	if (f)
+		fclose(f);
+	printf(" calls=%llu call_ns=%llu call_cycles=%.0f", calls, all_ns, all_ns * tsc_ghz);
+}
+
+/* The TSC against the clock, which is what it takes to make cycles of nanoseconds. */
+static double measure_tsc(void)
+{
+	uint64_t start = now(), cycles = __rdtsc();
+
+	sleep_ms(200);
+	cycles = __rdtsc() - cycles;
+	return (double)cycles / (now() - start);
+}
+
 static void print_turn(unsigned long round, const char *config, uint64_t ns,
 		       const struct value *before, int nr)
 {
@@ -327,6 +367,8 @@ static void print_turn(unsigned long round, const char *config, uint64_t ns,
 		errx(1, "the counters in %sstats changed their number", PVTLB);
 	for (int i = 0; i < nr; i++)
 		printf(" %s=%llu", after[i].name, (unsigned long long)(after[i].n - before[i].n));
+	if (time_calls)
+		print_calls();
 	for (int i = 0; i < BUCKETS; i++) {
 		uint32_t n = atomic_load(&shared->histogram[i]);
 
@@ -358,6 +400,8 @@ static void take_turn(unsigned long round, const char *config)
 	sleep_ms(SETTLE_MS);
 	nr = read_all(PVTLB "stats/", before, MAX_COUNTERS);
 	reset_counts();
+	if (time_calls)
+		start_timing_calls();
 	start = now();
 	sleep_ms(turn_ms);
 	print_turn(round, config, now() - start, before, nr);
@@ -379,17 +423,18 @@ int main(int argc, char **argv)
 {
 	int opt, configs;
 
-	while ((opt = getopt(argc, argv, "+f:s:i:w:tr:m:")) != -1) {
+	while ((opt = getopt(argc, argv, "+f:s:i:w:tcr:m:")) != -1) {
 		switch (opt) {
 		case 'f': flushers = number(optarg); break;
 		case 's': spinners = number(optarg); break;
 		case 'i': idlers = number(optarg); break;
 		case 'w': pairs = number(optarg); break;
 		case 't': free_tables = true; break;
+		case 'c': time_calls = true; break;
 		case 'r': rounds = number(optarg); break;
 		case 'm': turn_ms = number(optarg); break;
 		default:
-			errx(2, "usage: flush-bench [-f flushers] [-s spinners] [-i idlers] [-w pairs] [-t] [-r rounds] [-m ms] config...");
+			errx(2, "usage: flush-bench [-f flushers] [-s spinners] [-i idlers] [-w pairs] [-t] [-c] [-r rounds] [-m ms] config...");
 		}
 	}
 	if (pairs > MAX_PAIRS)
@@ -402,6 +447,8 @@ int main(int argc, char **argv)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		err(1, "mmap");
+	if (time_calls)
+		tsc_ghz = measure_tsc();
 	nr_params = read_all(PARAMETERS, params, MAX_PARAMS);
 	start_processes(flushers, FLUSH);
 	start_processes(spinners, SPIN);
