@@ -71,7 +71,7 @@ facts_of_stats()
 # Counts events in the kernel, so that none is lost however many there are.
 hist_on()
 {
-	echo "$2" >"$tracing/events/$1/trigger" || fail "trigger $2 on $1 is refused"
+	echo "$2" >>"$tracing/events/$1/trigger" || fail "trigger $2 on $1 is refused"
 }
 
 # Sum of a value over the entries of a histogram that match a pattern
@@ -85,17 +85,41 @@ events_on()
 {
 	echo 16384 >$tracing/buffer_size_kb
 	hist_on pvtlb/pvtlb_flush 'hist:keys=kind,backend:vals=asked,deferred'
+	hist_on pvtlb/pvtlb_flush 'hist:keys=hypercalls'
+	hist_on pvtlb/pvtlb_hypercall 'hist:keys=op,input,text'
 	hist_on tlb/tlb_flush 'hist:keys=reason'
 	echo 1 >$tracing/events/pvtlb/enable
 }
 
 facts_of_events()
 {
-	fact "event.flushes $(hist_sum pvtlb/pvtlb_flush . hitcount)"
+	fact "event.flushes $(hist_sum pvtlb/pvtlb_flush 'kind: ' hitcount)"
+	fact "event.one_call $(hist_sum pvtlb/pvtlb_flush 'hypercalls: *1 ' hitcount)"
+	fact "event.more_calls $(hist_sum pvtlb/pvtlb_flush 'hypercalls: *([2-9]|1[0-9]+) ' hitcount)"
 	for kind in user batch kernel all; do
 		fact "event.$kind $(hist_sum pvtlb/pvtlb_flush "kind: $kind " hitcount)"
 	done
 	fact "event.tlb_flush $(hist_sum tlb/tlb_flush . hitcount)"
+}
+
+# event.call.<last word of its name>.<input> how many, and event.failed.<the same>
+facts_of_hypercalls()
+{
+	sed -n 's/^{ op: *\([^ ,]*\) *, input: *\([^ ,]*\) *, text: *\([^ ,]*\) *} hitcount: *\([0-9]*\).*/\1 \2 \3 \4/p' \
+		$tracing/events/pvtlb/pvtlb_hypercall/hist | awk '
+		{
+			sub(/^HvCallFlushVirtualAddress/, "", $1)
+			name = $1 "." $2
+			n[name] += $4
+			if ($3 != "HV_STATUS_SUCCESS" && $3 != "success")
+				failed[name] += $4
+		}
+		END {
+			for (name in n)
+				print "event.call." name, n[name]
+			for (name in failed)
+				print "event.failed." name, failed[name]
+		}' >>/run/facts
 }
 
 show_events()
@@ -206,7 +230,14 @@ test_sysfs()
 	facts_of_boot
 }
 
-# Through all backends, off and auto, again and again, while the load runs
+facts_of_locks()
+{
+	cat /run/locks
+	sed 's/.*rounds=\([0-9]*\) slowest=\([0-9]*\).*/lock_rounds \1\nlock_slowest \2/' /run/locks >>/run/facts
+}
+
+# Through all backends, off and auto, again and again, while the load runs, with
+# lab.locks=1 beside one that contends for spinlocks
 test_switch()
 {
 	need_pvtlb
@@ -214,6 +245,8 @@ test_switch()
 	hist_on pvtlb/pvtlb_backend 'hist:keys=backend,action'
 	tlb-load -t "$seconds" >/run/load 2>&1 &
 	load=$!
+	[ -z "$(word locks)" ] || lock-load -t "$seconds" >/run/locks 2>&1 &
+	locks=$!
 	switches=0
 	pause=$(word pause)
 	while kill -0 $load 2>/dev/null; do
@@ -231,6 +264,10 @@ test_switch()
 	fact "load $rc"
 	fact "load_line $(tail -n 1 /run/load)"
 	[ $rc -eq 0 ] || fail "load: $(head -n 1 /run/load)"
+	if [ -n "$(word locks)" ]; then
+		wait $locks || fail "lock-load: $(cat /run/locks)"
+		facts_of_locks
+	fi
 	fact "switches $switches"
 	fact "event.backend $(hist_sum pvtlb/pvtlb_backend . hitcount)"
 	for name in $(cat $pvtlb/available); do
@@ -310,7 +347,17 @@ test_sleep()
 	fact "flushes_after $(($(flushes after) - $(flushes before)))"
 }
 
-# Into the same kernel while the load runs; the load there gives the verdict.
+# By the first CPU, because the kernel after the crash starts the others.
+crash_into()
+{
+	kexec -p /kexec-kernel /kexec-initrd "$1" || fail "kexec -p ended with status $?"
+	tlb-load -t 60 >/dev/null &
+	sleep 1
+	echo "<4>lab: panic comes now" >/dev/kmsg
+	taskset 1 sh -c 'echo c >/proc/sysrq-trigger'
+}
+
+# Into the same kernel while the load runs, with lab.crash=1 by a crash; the load there gives the verdict.
 test_kexec()
 {
 	need_pvtlb
@@ -321,6 +368,7 @@ test_kexec()
 	}
 	fact "backend_before $(cat $pvtlb/backend)"
 	snapshot_stats before
+	[ -z "$(word crash)" ] || crash_into "$(cat /proc/cmdline) lab.kexeced=1"
 	tlb-load -t 60 >/dev/null &
 	sleep 1
 	kexec /kexec-kernel /kexec-initrd "$(cat /proc/cmdline) lab.kexeced=1" ||
@@ -359,9 +407,9 @@ test_trace()
 	facts_of_boot
 }
 
-# Hypercalls fail, first now and then, then all of them, so that the backend is
-# left in the end. Set here and not on the command line, where the probe's
-# trial call would fail already.
+# Hypercalls fail, first now and then and in each way that they can, then all of them, so
+# that the backend is left in the end. Set here and not on the command line, where the
+# probe's trial call would fail already. lab.results are what they return.
 test_fault()
 {
 	need_pvtlb
@@ -369,13 +417,18 @@ test_fault()
 	[ -d $control ] || fail "there is no $control: CONFIG_PVTLB_FAULT_INJECTION is needed"
 	before=$(cat $pvtlb/backend)
 	fact "backend_before $before"
+	hist_on pvtlb/pvtlb_hypercall 'hist:keys=op,input,text'
 	echo -1 >$control/times
 	echo 10 >$control/probability
-	tlb-load -t 2 || fail "the load with few failures ended with status $?"
-	fact "backend_few_failures $(cat $pvtlb/backend)"
+	for result in $(word results | tr , ' ') 5; do
+		echo "$result" >$control/result
+		load -t 1 || fail "the load with few failures ($result) ended with status $?"
+		[ "$(cat $pvtlb/backend)" = "$before" ] || fail "few failures ($result) made it leave $before"
+	done
 	echo 100 >$control/probability
 	run_load "$seconds"
 	echo 0 >$control/probability
+	facts_of_hypercalls
 	snapshot_stats demoted
 	tlb-load -t 1 || fail "the load after the demotion ended with status $?"
 	facts_of_boot
@@ -384,6 +437,46 @@ test_fault()
 	fact "flushes_after $(($(flushes after) - $(flushes demoted)))"
 	fact "demotion_lines $(log_lines | grep -c "$before kept failing: left for ")"
 	log_lines | sed 's/^/log /' >>/run/facts
+}
+
+# Registers of a program that flushes, while another one does too
+test_fpu()
+{
+	need_pvtlb
+	load_in_background
+	fpu-load -t "$seconds" >/run/fpu 2>&1
+	rc=$?
+	cat /run/fpu
+	fact "fpu $rc"
+	fact "fpu_line $(tail -n 1 /run/fpu)"
+	[ $rc -le 1 ] || fail "fpu-load: $(head -n 1 /run/fpu)"
+	sed -n 's/.*width=\([0-9]*\) checks=\([0-9]*\).*/fpu_width \1\nfpu_checks \2/p' /run/fpu >>/run/facts
+	load_ended
+	facts_of_boot
+	snapshot_stats after
+	facts_of_stats after
+}
+
+# Spinlocks and interrupts under the backend that is active
+test_locks()
+{
+	need_pvtlb
+	lock-load -t "$seconds" >/run/locks 2>&1 || fail "lock-load: $(cat /run/locks)"
+	facts_of_locks
+	facts_of_boot
+}
+
+# How many CPUs a flush asks for that frees page tables beside sleeping threads
+test_idle()
+{
+	need_pvtlb
+	snapshot_stats before
+	idle-load -t "$seconds" >/run/load || fail "idle-load ended with status $?"
+	snapshot_stats after
+	facts_of_boot
+	facts_of_stats after
+	fact "idle_loops $(sed -n 's/.*loops=//p' /run/load)"
+	fact "idle_asked $(awk '$1 == "asked" { n = $2 - n } END { print n }' /run/before /run/after)"
 }
 
 # What somebody piped into "make shell"

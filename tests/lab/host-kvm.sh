@@ -103,7 +103,7 @@ qemu()
 			-device "host-x86_64-cpu,socket-id=127,core-id=0,thread-id=0"
 		;;
 	esac
-	timeout -k 5 "$limit" qemu-system-x86_64 -accel kvm -cpu "$cpu$(cpu_features)" -smp "$smp" -m 512 -M q35,hpet=off \
+	timeout -k 5 "$limit" qemu-system-x86_64 -D "$out/$name/qemu.log" -d cpu_reset,guest_errors -accel kvm -cpu "$cpu$(cpu_features)" -smp "$smp" -m 512 -M q35,hpet=off \
 		-nodefaults -kernel "$kernel" -initrd "$initrd" -append "console=ttyS0 $cmdline" \
 		-display none -no-reboot -net none "$@"
 }
