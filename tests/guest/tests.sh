@@ -7,7 +7,13 @@
 
 pvtlb=/sys/kernel/pvtlb
 tracing=/sys/kernel/tracing
-names="upstream native kvm hyperv xen"
+names="upstream native kvm hyperv xen xen-hvm"
+
+# A word of the kernel command line, or of $words
+word()
+{
+	echo "${words:-$(cat /proc/cmdline)}" | tr ' ' '\n' | sed -n "s/^lab\.$1=//p" | tail -n 1
+}
 
 fact()
 {
@@ -39,7 +45,7 @@ log_lines()
 # Warnings are level 4.
 facts_of_boot()
 {
-	log_lines | sed 's/^[0-9]* //' | grep -E '^pvtlb: (off, because|[a-z]+: .*\(.*also available:)' >/run/boot_lines
+	log_lines | sed 's/^[0-9]* //' | grep -E '^pvtlb: (off, because|[a-z-]+: .*\(.*also available:)' >/run/boot_lines
 	fact "boot_line $(head -n 1 /run/boot_lines)"
 	fact "boot_lines $(grep -c . /run/boot_lines)"
 	fact "warnings $(log_lines | grep -c '^4 ')"
@@ -192,6 +198,8 @@ test_boot()
 	need_pvtlb
 	facts_of_boot
 	dmesg | sed -n 's/^\[[^]]*\] //; /^KTAP version 1/,$s/^/ktap /p' >>/run/facts
+	sed -n 's/^ktap     \(not ok\|ok\) [0-9]* \([a-z_]*\)\( # .*\)\{0,1\}$/kunit.\2 \1\3/p' /run/facts >/run/cases
+	cat /run/cases >>/run/facts
 }
 
 # $1 must be refused with the words $2 and change nothing.
@@ -295,6 +303,17 @@ load_ended()
 	[ $rc -eq 0 ] || fail "load: $(head -n 1 /run/load)"
 }
 
+# After the disturbance: what the statistics say of a load that was not disturbed
+facts_of_another_load()
+{
+	snapshot_stats before
+	tlb-load -t 2 || fail "the load after it all ended with status $?"
+	facts_of_boot
+	snapshot_stats after
+	facts_of_stats after
+	fact "flushes_after $(($(flushes after) - $(flushes before)))"
+}
+
 # CPUs go and come back, all but the first, while the load runs
 test_hotplug()
 {
@@ -311,12 +330,38 @@ test_hotplug()
 	done
 	load_ended
 	fact "went_offline $away"
-	snapshot_stats before
-	tlb-load -t 2 || fail "the load with all CPUs back ended with status $?"
-	facts_of_boot
-	snapshot_stats after
-	facts_of_stats after
-	fact "flushes_after $(($(flushes after) - $(flushes before)))"
+	facts_of_another_load
+}
+
+# The host takes vCPUs away and gives them back while the load runs. The kernel takes them
+# offline by itself, and leaves it to user space to take them online.
+test_resized()
+{
+	need_pvtlb
+	load_in_background
+	fewest=$(nproc) all=$fewest
+	while kill -0 $load 2>/dev/null; do
+		now=$(nproc)
+		[ "$now" -ge "$fewest" ] || fewest=$now
+		for cpu in /sys/devices/system/cpu/cpu[1-9]*; do
+			[ "$(cat "$cpu/online")" = 1 ] || echo 1 >"$cpu/online"
+		done 2>/dev/null
+		usleep 100000
+	done
+	load_ended
+	fact "cpus_before $all"
+	fact "cpus_fewest $fewest"
+	facts_of_another_load
+}
+
+# The host saves and restores this guest while the load runs.
+test_restored()
+{
+	need_pvtlb
+	load_in_background
+	load_ended
+	fact "suspends $(dmesg | grep -c 'suspending xenstore')"
+	facts_of_another_load
 }
 
 # $1 to /sys/power/pm_test, so that nothing but time has to wake it, and to sleep by $2
@@ -339,12 +384,7 @@ test_sleep()
 	load_ended
 	fact "slept $(cat /sys/power/suspend_stats/success)"
 	fact "event.off $(hist_sum pvtlb/pvtlb_backend 'backend: off ' hitcount)"
-	snapshot_stats before
-	tlb-load -t 2 || fail "the load after sleep ended with status $?"
-	facts_of_boot
-	snapshot_stats after
-	facts_of_stats after
-	fact "flushes_after $(($(flushes after) - $(flushes before)))"
+	facts_of_another_load
 }
 
 # By the first CPU, because the kernel after the crash starts the others.
@@ -483,4 +523,25 @@ test_idle()
 test_commands()
 {
 	sh /commands </dev/null || :
+}
+
+# Reclaim needs somewhere to put anonymous pages.
+swap_on()
+{
+	[ -b /dev/ram0 ] || mknod /dev/ram0 b 1 0
+	mkswap /dev/ram0 >/dev/null && swapon /dev/ram0
+}
+
+# Leaves the facts of test $1 in /run/facts, the verdict last.
+run_test()
+{
+	: >/run/facts
+	seconds=$(word seconds)
+	seconds=${seconds:-3}
+	swap_on
+	echo "<4>lab: test $1" >/dev/kmsg
+	why=$("test_$1" 3>&1 >/run/output 2>&1) && verdict=ok || verdict="failed ${why:-test_$1 ended with an error}"
+	head -n 2000 /run/output | sed 's/^/out /' >>/run/facts
+	echo "<4>lab: verdict $verdict" >/dev/kmsg
+	echo "verdict $(word nonce) $verdict" >>/run/facts
 }

@@ -12,7 +12,7 @@
 #
 # hv is native (QEMU's emulation without any hypervisor interface), kvm, hyperv,
 # kvm+hyperv (KVM that shows both interfaces), hyperv64 and kvm+hyperv64 (VP indexes
-# above 63) or xen. limit is in seconds. All guests on one
+# above 63), xen-pv, xen-pvh or xen-dom0. limit is in seconds. All guests on one
 # host follow each other in one boot of the host. Directory OUT/<name>/ holds
 # console, report, host (see host-init) and facts, which is all of it as lines
 # "key value".
@@ -45,7 +45,7 @@ lab_end()
 	lab_started='' lab_poker=''
 }
 
-# A character a second for the KVM host's serial port $1, a fifo. QEMU changes a CPU's word
+# A character a second for the host's serial port $1, a fifo. QEMU changes a CPU's word
 # of pending interrupts without a lock on each entry and exit of a nested guest, and
 # now and then loses one, which may be the timer's. Any other interrupt makes
 # the CPU look again.
@@ -154,13 +154,14 @@ kvm_host()
 		$(shares "$dir") "$@"
 }
 
-# -smap: QEMU 7.2 faults on the IRETQ of a PV kernel otherwise. -xsave: as above. A comma in -initrd is doubled.
+# -smap: QEMU 7.2 faults on the IRETQ of a PV kernel otherwise. -xsave: as above. +invtsc: Xen kills a PVH guest at its
+# first RDTSCP otherwise. A comma in -initrd is doubled.
 xen_host()
 {
 	dir=$1 options=$2
 	shift 2
 	# shellcheck disable=SC2046 # one word a line
-	exec qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-smap,-smep,-xsave -smp "${PCPUS:-2}" -m 3072 -M q35 \
+	exec qemu-system-x86_64 -accel tcg,thread=multi -cpu max,x-force-features=on,+svm,+invtsc,-smap,-smep,-xsave -smp "${PCPUS:-2}" -m 3072 -M q35 \
 		-kernel "$(xen_image)" \
 		-append "console=com1 com1=115200,8n1 dom0_mem=1024M,max:1024M dom0_max_vcpus=2 loglvl=error guest_loglvl=error noreboot clocksource=tsc tsc=stable:socket" \
 		-initrd "$(echo "$(kernel_image 6.12) console=hvc0 quiet panic=-1 pvtlb=off $root_options init=$lab/host-init lab.host=xen $options" | sed 's/,/,,/g')" \
@@ -216,13 +217,8 @@ run_host()
 	[ -s "$out/guests.new" ] || return 0
 	rm -f "$out/running"
 	mv "$out/guests.new" "$out/guests"
-	echo "$unrun" >"$out/$host-host-console"
-	input=/dev/null
-	if [ "$host" = kvm ]; then
-		input=$out/poke
-		poke "$input"
-	fi
-	("${host}_host" "$out" '' -serial stdio <"$input" >"$out/$host-host-console" 2>&1) &
+	poke "$out/poke"
+	("${host}_host" "$out" '' -serial stdio <"$out/poke" >>"$out/$host-host-console" 2>&1) &
 	lab_started=$!
 	watch_host "$out" "$host"
 }
@@ -325,7 +321,7 @@ run_table()
 	done <"$1"
 	run_native "$1"
 	run_host "$1" kvm '(kvm|hyperv|kvm[+]hyperv)(64)?'
-	run_host "$1" xen 'xen'
+	run_host "$1" xen 'xen-.*'
 }
 
 # Guests that the lab lost are run again, at most twice each and $max_lost in all.

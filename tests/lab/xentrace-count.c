@@ -2,7 +2,7 @@
 /*
  * xentrace-count - count the hypercalls of each domain in Xen's own trace
  *
- *	xentrace -e 0x223000 | xentrace-count
+ *	xentrace -e 0x2a3000 | xentrace-count
  *
  * Reads records until the end of the trace and prints, for each domain and
  * hypercall number that was seen, one line
@@ -18,10 +18,13 @@
  * what a physical CPU runs, so the domain is that of the last vCPU that went
  * to "running" on the CPU of the record.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Events, from Xen's public/trace.h. A class is 16 bits up, a subclass 12. */
 #define EV_LOST_RECORDS		0x01f001
@@ -30,6 +33,7 @@
 #define RUNSTATE_MASK		0xff0
 #define EV_HYPERCALL		0x20100d
 #define EV_HYPERCALL_SUBCALL	0x20200e
+#define EV_HVM_VMMCALL		0x082012	/* VMCALL on Intel's too */
 
 #define MAX_CPUS	256
 #define MAX_DOMAINS	1024
@@ -83,6 +87,9 @@ int main(void)
 	uint32_t header, data[8];
 	unsigned int cpu = 0;
 
+	/* xentrace is ended by a signal, and gives up when it interrupts a write that has to wait. */
+	fcntl(STDIN_FILENO, F_SETPIPE_SZ, 1 << 20);
+	setvbuf(stdin, NULL, _IOFBF, 1 << 18);
 	for (int i = 0; i < MAX_CPUS; i++)
 		running[i] = UNKNOWN;
 	while (fread(&header, sizeof(header), 1, stdin) == 1) {
@@ -101,7 +108,8 @@ int main(void)
 			running[cpu] = UNKNOWN;
 		} else if ((event & ~RUNSTATE_MASK) == EV_RUNSTATE_CHANGE && extra) {
 			runstate_change(cpu, event, data[0]);
-		} else if ((event == EV_HYPERCALL || event == EV_HYPERCALL_SUBCALL) && extra) {
+		} else if ((event == EV_HYPERCALL || event == EV_HYPERCALL_SUBCALL ||
+			    event == EV_HVM_VMMCALL) && extra) {
 			hypercall(cpu, data[0]);
 		}
 	}
