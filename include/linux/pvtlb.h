@@ -100,6 +100,7 @@ enum pvtlb_kind {
  * @yields:     times the hypervisor was asked to run a target
  * @halts:      times this CPU halted for a target
  * @hypercalls: hypercalls made
+ * @over:       CPUs that a hypercall flushed though they were no targets
  */
 struct pvtlb_request {
 	enum pvtlb_kind			kind;
@@ -115,6 +116,7 @@ struct pvtlb_request {
 	unsigned int			yields;
 	unsigned int			halts;
 	unsigned int			hypercalls;
+	unsigned int			over;
 };
 
 /**

@@ -295,6 +295,7 @@ static void flush(struct pvtlb_request *req, struct pvtlb_cpu *this)
 	pvtlb_count(PVTLB_STAT_yields, req->yields);
 	pvtlb_count(PVTLB_STAT_halts, req->halts);
 	pvtlb_count(PVTLB_STAT_hypercalls, req->hypercalls);
+	pvtlb_count(PVTLB_STAT_over, req->over);
 	if (traced)
 		trace_pvtlb_flush(backend->name, kind_names[req->kind], req,
 				  pvtlb_pages(req->info), asked, lazy, result,

@@ -30,6 +30,7 @@
 	S(halts)		/* waits that gave up the CPU	*/	\
 	S(trimmed)		/* lazy CPUs told to leave	*/	\
 	S(hypercalls)							\
+	S(over)			/* CPUs flushed in vain		*/	\
 	S(failures)		/* hypercalls that failed	*/	\
 	S(fallbacks)		/* requests ended by interrupt	*/	\
 	S(demotions)		/* backends left for failing	*/
@@ -124,5 +125,6 @@ extern const struct pvtlb_backend pvtlb_upstream;
 extern const struct pvtlb_backend pvtlb_kvm;
 extern const struct pvtlb_backend pvtlb_hyperv;
 extern const struct pvtlb_backend pvtlb_xen;
+extern const struct pvtlb_backend pvtlb_xen_hvm;
 
 #endif /* _PVTLB_INTERNAL_H */

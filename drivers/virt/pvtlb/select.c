@@ -20,9 +20,9 @@
 #include "internal.h"
 #include "mailbox.h"
 
-#define SLOT(_name, option) {						\
-	.name	= #_name,						\
-	.ops	= PTR_IF(IS_ENABLED(option), &pvtlb_##_name),		\
+#define SLOT(_name, _ops, option) {					\
+	.name	= _name,						\
+	.ops	= PTR_IF(IS_ENABLED(option), &_ops),			\
 	.err	= -ENODEV,						\
 }
 
@@ -30,7 +30,7 @@
  * In the order of auto, which takes the first that works here and advises
  * itself:
  *
- *  - Those that know their hypervisor. Today their probes exclude one another;
+ *  - Those that know their hypervisor. Those of Xen exclude one another;
  *    where a hypervisor shows another's interface beside its own, its own is
  *    meant for Linux and comes first: Xen can show Hyper-V's. KVM can too, and
  *    there it is Hyper-V's that is better: precise, and waiting for nobody.
@@ -39,11 +39,12 @@
  *  - upstream only by name: it is there to compare with.
  */
 static struct pvtlb_slot slots[] = {
-	SLOT(xen,	CONFIG_PVTLB_XEN),
-	SLOT(hyperv,	CONFIG_PVTLB_HYPERV),
-	SLOT(kvm,	CONFIG_PVTLB_KVM),
-	SLOT(native,	CONFIG_PVTLB),
-	SLOT(upstream,	CONFIG_PVTLB),
+	SLOT("xen",	 pvtlb_xen,	 CONFIG_PVTLB_XEN),
+	SLOT("xen-hvm",	 pvtlb_xen_hvm,	 CONFIG_PVTLB_XEN_HVM),
+	SLOT("hyperv",	 pvtlb_hyperv,	 CONFIG_PVTLB_HYPERV),
+	SLOT("kvm",	 pvtlb_kvm,	 CONFIG_PVTLB_KVM),
+	SLOT("native",	 pvtlb_native,	 CONFIG_PVTLB),
+	SLOT("upstream", pvtlb_upstream, CONFIG_PVTLB),
 };
 
 #define NR_SLOTS	((int)ARRAY_SIZE(slots))
@@ -431,7 +432,7 @@ static void __init select_at_boot(void)
 		return;
 	}
 	if (slot == -EINVAL)
-		pr_warn("pvtlb=%s is unknown: use off, auto, xen, hyperv, kvm, native or upstream; taking auto\n",
+		pr_warn("pvtlb=%s is unknown: use off, auto, xen, xen-hvm, hyperv, kvm, native or upstream; taking auto\n",
 			wanted);
 	else if (slot != PVTLB_WANT_AUTO)
 		pr_warn("pvtlb=%s is not available here: %s; taking auto\n",

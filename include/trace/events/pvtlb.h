@@ -29,6 +29,7 @@
  * sent:	interrupts sent; others' were shared
  * yields:	times the hypervisor was asked to run a target
  * halts:	times the initiator halted for a target
+ * over:	CPUs that a hypercall flushed in vain: it could not name its targets
  * result:	0, or the backend's -errno, upon which the core interrupted
  *		every CPU that was left
  * ns:		from entry to completion, this CPU's own part included
@@ -54,6 +55,7 @@ TRACE_EVENT(pvtlb_flush,
 		__field(unsigned int,	yields)
 		__field(unsigned int,	halts)
 		__field(unsigned int,	hypercalls)
+		__field(unsigned int,	over)
 		__field(int,		result)
 		__field(u64,		ns)
 	),
@@ -72,15 +74,16 @@ TRACE_EVENT(pvtlb_flush,
 		__entry->yields = req->yields;
 		__entry->halts = req->halts;
 		__entry->hypercalls = req->hypercalls;
+		__entry->over = req->over;
 		__entry->result = result;
 		__entry->ns = ns;
 	),
 
-	TP_printk("backend=%s kind=%s pages=%lu full=%d asked=%u lazy=%u deferred=%u ipi=%u late=%u sent=%u yields=%u halts=%u hypercalls=%u result=%d ns=%llu",
+	TP_printk("backend=%s kind=%s pages=%lu full=%d asked=%u lazy=%u deferred=%u ipi=%u late=%u sent=%u yields=%u halts=%u hypercalls=%u over=%u result=%d ns=%llu",
 		  __entry->backend, __entry->kind, __entry->pages, __entry->full,
 		  __entry->asked, __entry->lazy, __entry->deferred, __entry->ipi,
 		  __entry->late, __entry->sent, __entry->yields, __entry->halts,
-		  __entry->hypercalls, __entry->result, __entry->ns)
+		  __entry->hypercalls, __entry->over, __entry->result, __entry->ns)
 );
 
 /*
