@@ -11,6 +11,26 @@
 #include "internal.h"
 #include "private.h"
 
+/**
+ * pvtlb_xen_op() - describe a flush to Xen
+ * @info:  the flush
+ * @vcpus: whom to flush
+ *
+ * More than one page is flushed as everything. Xen does one round of interrupts an
+ * operation: page by page in one call, two pages made 1.1 times as many flushes,
+ * within the noise, four and eight 0.8, and 33 pages 0.5 times (bench/cases).
+ */
+struct mmuext_op pvtlb_xen_op(const struct flush_tlb_info *info, struct cpumask *vcpus)
+{
+	struct mmuext_op op = { .cmd = MMUEXT_TLB_FLUSH_MULTI, .arg2.vcpumask = vcpus };
+
+	if (pvtlb_pages(info) == 1) {
+		op.cmd = MMUEXT_INVLPG_MULTI;
+		op.arg1.linear_addr = info->start & PAGE_MASK;
+	}
+	return op;
+}
+
 static int call(struct pvtlb_request *req, struct mmuext_op *op)
 {
 	bool traced = trace_pvtlb_hypercall_enabled();
@@ -33,19 +53,16 @@ static int call(struct pvtlb_request *req, struct mmuext_op *op)
 
 static int xen_flush(struct pvtlb_request *req)
 {
-	struct mmuext_op op = { .cmd = MMUEXT_TLB_FLUSH_MULTI };
 	unsigned int remote = cpumask_weight(req->targets);
+	struct mmuext_op op;
 	int err;
 
-	if (pvtlb_pages(req->info) == 1) {
-		op.cmd = MMUEXT_INVLPG_MULTI;
-		op.arg1.linear_addr = req->info->start & PAGE_MASK;
-	}
 	/* Every flush is a hypercall here, so let this one do ours as well. */
 	if (req->local)
 		__cpumask_set_cpu(smp_processor_id(), req->targets);
-	op.arg2.vcpumask = req->targets;
+	op = pvtlb_xen_op(req->info, req->targets);
 
+	/* What is queued for the page tables comes first, see private.h. */
 	arch_flush_lazy_mmu_mode();
 	err = call(req, &op);
 	if (err) {
