@@ -12,20 +12,20 @@ PCPUS ?= 2
 export HV PVTLB CMDLINE KERNEL VCPUS PCPUS
 
 .PHONY: help deps kernels kernel-6.12 kernel-6.12-disabled kernel-6.1 guest boot shell
-.PHONY: check check-unit check-boot check-model check-fuzz bench-kvm bench-hyperv clean
+.PHONY: check check-unit check-boot check-model check-fuzz bench-kvm bench-hyperv bench-xen clean
 
 help:
 	@echo 'Targets:'
 	@echo '  deps         install the Debian packages that the rest needs (as root)'
 	@echo '  kernels      build the lab kernels, build/kernel-*'
-	@echo '  boot         boot guests and show how they flush: HV=all, kvm, hyperv, kvm+hyperv, xen or native'
+	@echo '  boot         boot guests and show how they flush: HV=all, kvm, hyperv, kvm+hyperv, xen-pv, xen-pvh or native'
 	@echo '  shell        a shell in a guest, or the commands on stdin: HV as for boot'
 	@echo '  check        all tests'
 	@echo '  check-unit   user-space tests, and KUnit in a guest'
 	@echo '  check-boot   tests that boot guests; TESTS=word for those with it in their name'
 	@echo '  check-model  the protocols, by model checking'
 	@echo '  check-fuzz   what puts flushes into words, fuzzed in user space; FUZZ_SECONDS=20'
-	@echo '  bench-kvm, bench-hyperv   compare the backends; ROUNDS, TURN_MS: see bench/run'
+	@echo '  bench-kvm, bench-hyperv, bench-xen   compare the backends; ROUNDS, TURN_MS: see bench/run'
 	@echo '  clean        remove build/'
 	@echo 'Settings of boot and shell (defaults):'
 	@echo '  PVTLB=$(PVTLB) KERNEL=$(KERNEL) VCPUS=$(VCPUS) PCPUS=$(PCPUS) CMDLINE="more kernel options"'
@@ -73,6 +73,9 @@ bench-kvm: guest kernel-6.12
 bench-hyperv: guest kernel-6.12
 	@bench/run hyperv
 	@bench/run kvm+hyperv
+
+bench-xen: guest kernel-6.12
+	@bench/run xen
 
 clean:
 	@rm -rf build

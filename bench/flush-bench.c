@@ -3,10 +3,14 @@
  * flush-bench - compare flush mechanisms of pvtlb within one boot
  *
  *	flush-bench [-f FLUSHERS] [-s SPINNERS] [-i IDLERS] [-w PAIRS] [-t] [-c]
- *		    [-r ROUNDS] [-m MILLISECONDS] CONFIG...
+ *		    [-n PAGES] [-b BYSTANDERS] [-r ROUNDS] [-m MILLISECONDS] CONFIG...
  *
  * FLUSHERS threads of one process repeat a loop: map four pages, drop one and unmap
  * them, which is two remote flushes; with -t the second one frees the page table.
+ * With -n they take the permission to write away from so many pages instead, and give
+ * it back: two remote flushes, of just that range, and little else. BYSTANDERS are
+ * processes that go through a megabyte of their own, a word a page, again and again;
+ * how often, beside= tells.
  * SPINNERS threads of the same process keep CPUs busy, IDLERS sleep, and wake
  * once in a millisecond to touch memory. PAIRS of threads wake each other in turns,
  * each on a CPU of its own, and each exchange is a loop too: the way into idle and
@@ -25,7 +29,7 @@
  *
  * loops and ms of the turn; the differences of the counters in
  * /sys/kernel/pvtlb/stats; and ns=<bucket>:<count>,... a histogram of how long
- * one flush took (an madvise() that drops one page), bucket n covering
+ * one flush took (an madvise() or mprotect()), bucket n covering
  * 2^(n/16) to 2^((n+1)/16) nanoseconds. With -c also calls and call_ns, how many
  * hypercalls there were and how long they took in all, from the pvtlb_hypercall event,
  * and call_cycles, the same in cycles of the TSC.
@@ -54,6 +58,7 @@
 #define PAGE		4096ul
 #define PAGES		4
 #define HUGE		(2ul << 20)
+#define MEGABYTE	(1ul << 20)
 #define MAX_PAIRS	64
 #define BUCKETS		(16 * 40)
 #define MAX_COUNTERS	32
@@ -69,7 +74,7 @@ enum turn { NOBODY, THREADS, PROCESSES, END };
 
 /* Shared with the processes of "apart". */
 static struct shared {
-	_Atomic uint64_t loops;
+	_Atomic uint64_t loops, beside;
 	_Atomic uint32_t histogram[BUCKETS];
 	atomic_int turn;	/* whose it is; others sleep */
 } *shared;
@@ -81,7 +86,7 @@ struct value {
 
 static struct value params[MAX_PARAMS];
 static int nr_params;
-static unsigned long flushers = 2, spinners = 4, idlers, pairs, rounds = 20, turn_ms = 250;
+static unsigned long flushers = 2, spinners = 4, idlers, pairs, range, bystanders, rounds = 20, turn_ms = 250;
 static bool free_tables, time_calls;
 static double tsc_ghz;
 
@@ -107,19 +112,38 @@ static int bucket_of(uint64_t ns)
 	return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
-static void one_loop(char *place)
+static void flushed(uint64_t start)
 {
-	char *p = mmap(place, PAGES * PAGE, PROT_READ | PROT_WRITE,
+	atomic_fetch_add_explicit(&shared->histogram[bucket_of(now() - start)], 1, memory_order_relaxed);
+}
+
+static char *map(char *place, unsigned long pages)
+{
+	char *p = mmap(place, pages * PAGE, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | (place ? MAP_FIXED : 0), -1, 0);
-	uint64_t start;
 
 	if (p == MAP_FAILED)
 		err(1, "mmap");
-	start = now();
+	return p;
+}
+
+static void unmap_loop(char *place)
+{
+	char *p = map(place, PAGES);
+	uint64_t start = now();
+
 	madvise(p, PAGE, MADV_DONTNEED);
-	atomic_fetch_add_explicit(&shared->histogram[bucket_of(now() - start)], 1, memory_order_relaxed);
+	flushed(start);
 	munmap(p, PAGES * PAGE);
-	atomic_fetch_add_explicit(&shared->loops, 1, memory_order_relaxed);
+}
+
+static void protect_loop(char *p)
+{
+	uint64_t start = now();
+
+	mprotect(p, range * PAGE, PROT_READ);
+	flushed(start);
+	mprotect(p, range * PAGE, PROT_READ | PROT_WRITE);
 }
 
 static void futex(atomic_int *word, int op, int value)
@@ -151,19 +175,31 @@ static char *lonely_place(void)
 	return (char *)(((uintptr_t)p + HUGE) & -HUGE);
 }
 
-enum job { FLUSH, SPIN, IDLE };
+enum job { FLUSH, SPIN, IDLE, STAND_BY };
+
+static void go_through(volatile char *p)
+{
+	for (unsigned long i = 0; i < MEGABYTE; i += PAGE)
+		p[i]++;
+}
 
 static void work(enum job job, bool apart)
 {
 	volatile unsigned long spun = 0;
-	char *place = job == FLUSH && free_tables ? lonely_place() : NULL;
+	char *place = job == STAND_BY ? map(NULL, MEGABYTE / PAGE) :
+		      job == FLUSH && range ? map(NULL, range) :
+		      job == FLUSH && free_tables ? lonely_place() : NULL;
 	int turn;
 
 	while ((turn = atomic_load_explicit(&shared->turn, memory_order_relaxed)) != END) {
 		if (turn != (apart ? PROCESSES : THREADS)) {
 			futex(&shared->turn, FUTEX_WAIT, turn);
 		} else if (job == FLUSH) {
-			one_loop(place);
+			range ? protect_loop(place) : unmap_loop(place);
+			atomic_fetch_add_explicit(&shared->loops, 1, memory_order_relaxed);
+		} else if (job == STAND_BY) {
+			go_through(place);
+			atomic_fetch_add_explicit(&shared->beside, 1, memory_order_relaxed);
 		} else if (job == SPIN) {
 			for (int i = 0; i < 1000; i++)
 				spun++;
@@ -180,7 +216,7 @@ static void *thread(void *job)
 	return NULL;
 }
 
-static void start_processes(unsigned long n, enum job job)
+static void start_processes(unsigned long n, enum job job, bool apart)
 {
 	while (n--) {
 		pid_t pid = fork();
@@ -189,7 +225,7 @@ static void start_processes(unsigned long n, enum job job)
 			err(1, "fork");
 		if (pid)
 			continue;
-		work(job, true);
+		work(job, apart);
 		_exit(0);
 	}
 }
@@ -361,8 +397,9 @@ static void print_turn(unsigned long round, const char *config, uint64_t ns,
 	struct value after[MAX_COUNTERS];
 	const char *separator = " ns=";
 
-	printf("turn %lu %s loops=%llu ms=%.3f", round, config,
-	       (unsigned long long)atomic_load(&shared->loops), ns / 1e6);
+	printf("turn %lu %s loops=%llu beside=%llu ms=%.3f", round, config,
+	       (unsigned long long)atomic_load(&shared->loops),
+	       (unsigned long long)atomic_load(&shared->beside), ns / 1e6);
 	if (read_all(PVTLB "stats/", after, MAX_COUNTERS) != nr)
 		errx(1, "the counters in %sstats changed their number", PVTLB);
 	for (int i = 0; i < nr; i++)
@@ -383,6 +420,7 @@ static void print_turn(unsigned long round, const char *config, uint64_t ns,
 static void reset_counts(void)
 {
 	atomic_store(&shared->loops, 0);
+	atomic_store(&shared->beside, 0);
 	for (int i = 0; i < BUCKETS; i++)
 		atomic_store(&shared->histogram[i], 0);
 }
@@ -423,7 +461,7 @@ int main(int argc, char **argv)
 {
 	int opt, configs;
 
-	while ((opt = getopt(argc, argv, "+f:s:i:w:tcr:m:")) != -1) {
+	while ((opt = getopt(argc, argv, "+f:s:i:w:tcn:b:r:m:")) != -1) {
 		switch (opt) {
 		case 'f': flushers = number(optarg); break;
 		case 's': spinners = number(optarg); break;
@@ -431,10 +469,12 @@ int main(int argc, char **argv)
 		case 'w': pairs = number(optarg); break;
 		case 't': free_tables = true; break;
 		case 'c': time_calls = true; break;
+		case 'n': range = number(optarg); break;
+		case 'b': bystanders = number(optarg); break;
 		case 'r': rounds = number(optarg); break;
 		case 'm': turn_ms = number(optarg); break;
 		default:
-			errx(2, "usage: flush-bench [-f flushers] [-s spinners] [-i idlers] [-w pairs] [-t] [-c] [-r rounds] [-m ms] config...");
+			errx(2, "usage: flush-bench [-f flushers] [-s spinners] [-i idlers] [-w pairs] [-t] [-c] [-n pages] [-b bystanders] [-r rounds] [-m ms] config...");
 		}
 	}
 	if (pairs > MAX_PAIRS)
@@ -450,9 +490,10 @@ int main(int argc, char **argv)
 	if (time_calls)
 		tsc_ghz = measure_tsc();
 	nr_params = read_all(PARAMETERS, params, MAX_PARAMS);
-	start_processes(flushers, FLUSH);
-	start_processes(spinners, SPIN);
-	start_processes(idlers, IDLE);
+	start_processes(flushers, FLUSH, true);
+	start_processes(spinners, SPIN, true);
+	start_processes(idlers, IDLE, true);
+	start_processes(bystanders, STAND_BY, false);
 	start_threads(flushers, FLUSH);
 	start_threads(spinners, SPIN);
 	start_threads(idlers, IDLE);
