@@ -121,8 +121,11 @@ facts_of_hypercalls()
 				failed[name] += $4
 		}
 		END {
-			for (name in n)
+			for (name in n) {
 				print "event.call." name, n[name]
+				all += n[name]
+			}
+			print "event.calls", all + 0
 			for (name in failed)
 				print "event.failed." name, failed[name]
 		}' >>/run/facts
@@ -168,6 +171,7 @@ test_load()
 	run_load "$seconds"
 	fact "remote_flushes $(($(vmstat nr_tlb_remote_flush) - remote))"
 	facts_of_events
+	facts_of_hypercalls
 	facts_of_boot
 	snapshot_stats after
 	facts_of_stats after
@@ -284,6 +288,12 @@ test_switch()
 	facts_of_boot
 	snapshot_stats after
 	facts_of_stats after
+}
+
+test_both()
+{
+	test_load
+	test_switch
 }
 
 # What an interrupted load and those after it say of a backend that was disturbed
