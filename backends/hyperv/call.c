@@ -101,7 +101,7 @@ int pvtlb_hv_call(const struct pvtlb_hv_form *form, const u64 *input, unsigned i
 		if (traced)
 			start = local_clock();
 		if (pvtlb_fail_hypercall())
-			result = pvtlb_fail_result();
+			result = pvtlb_fail_status();
 		else if (form->fast)
 			result = invoke_fast(control, input, form->words);
 		else

@@ -459,7 +459,8 @@ test_trace()
 
 # Hypercalls fail, first now and then and in each way that they can, then all of them, so
 # that the backend is left in the end. Set here and not on the command line, where the
-# probe's trial call would fail already. lab.results are what they return.
+# probe's trial call would fail already. lab.statuses are what those of
+# Hyper-V return.
 test_fault()
 {
 	need_pvtlb
@@ -470,10 +471,10 @@ test_fault()
 	hist_on pvtlb/pvtlb_hypercall 'hist:keys=op,input,text'
 	echo -1 >$control/times
 	echo 10 >$control/probability
-	for result in $(word results | tr , ' ') 5; do
-		echo "$result" >$control/result
-		load -t 1 || fail "the load with few failures ($result) ended with status $?"
-		[ "$(cat $pvtlb/backend)" = "$before" ] || fail "few failures ($result) made it leave $before"
+	for status in $(word statuses | tr , ' ') 5; do
+		echo "$status" >$control/status
+		load -t 1 || fail "the load with few failures ($status) ended with status $?"
+		[ "$(cat $pvtlb/backend)" = "$before" ] || fail "few failures ($status) made it leave $before"
 	done
 	echo 100 >$control/probability
 	run_load "$seconds"

@@ -281,7 +281,7 @@ static void flush(struct pvtlb_request *req, struct pvtlb_cpu *this)
 	asked = pvtlb_snapshot(req->targets, req->cpus, &req->local);
 	lazy = drop_lazy(req);
 	if (asked > lazy || backend->in_tree)
-		result = flush_remote(req, to_cpumask(this->masks + BITS_TO_LONGS(nr_cpu_ids)));
+		result = flush_remote(req, to_cpumask(this->masks + cpumask_size() / sizeof(long)));
 	if (req->local)
 		pvtlb_flush_this_cpu(req);
 

@@ -6,9 +6,9 @@
  *  fail_pvtlb_alloc=	 the allocation at start
  *  fail_pvtlb_hypercall= hypercalls: not made, and reported as failed
  *
- * and for hypercalls at run time in debugfs, fail_pvtlb_hypercall/. Its file result is
- * what a call to Hyper-V appears to return: the status, by default
- * HV_STATUS_INVALID_PARAMETER, and above bit 32 how many list entries are done.
+ * and for hypercalls at run time in debugfs, fail_pvtlb_hypercall/. Its file status is
+ * what a call to Hyper-V appears to return: by default, and in place of success,
+ * HV_STATUS_INVALID_PARAMETER.
  */
 #include <linux/debugfs.h>
 #include <linux/fault-inject.h>
@@ -48,11 +48,13 @@ bool pvtlb_fail_hypercall(void)
 	return should_fail(&fail_hypercall, 1);
 }
 
-static u64 result = 5;
+#define INVALID_PARAMETER	5
 
-u64 pvtlb_fail_result(void)
+static u32 status = INVALID_PARAMETER;
+
+u16 pvtlb_fail_status(void)
 {
-	return READ_ONCE(result);
+	return (u16)READ_ONCE(status) ?: INVALID_PARAMETER;
 }
 
 static int __init init_debugfs(void)
@@ -61,7 +63,7 @@ static int __init init_debugfs(void)
 
 	fail_hypercall.verbose = 0;
 	dir = fault_create_debugfs_attr("fail_pvtlb_hypercall", NULL, &fail_hypercall);
-	debugfs_create_x64("result", 0600, dir, &result);
+	debugfs_create_x32("status", 0600, dir, &status);
 	return PTR_ERR_OR_ZERO(dir);
 }
 late_initcall(init_debugfs);

@@ -46,7 +46,7 @@ enum pvtlb_stat {
  * struct pvtlb_cpu - what a CPU needs to flush others
  * @info:    for a kernel flush, which comes without one
  * @stats:   since boot; changed by this CPU only, read by all
- * @masks:   nr_cpu_ids bits each: &pvtlb_request.targets, and those that are to
+ * @masks:   cpumask_size() bytes each: &pvtlb_request.targets, and those that are to
  *	     leave the mm afterwards
  */
 struct pvtlb_cpu {
@@ -112,11 +112,11 @@ u64 pvtlb_sum(enum pvtlb_stat stat);
 #ifdef CONFIG_PVTLB_FAULT_INJECTION
 bool pvtlb_fail_alloc(void);
 bool pvtlb_fail_hypercall(void);
-u64 pvtlb_fail_result(void);
+u16 pvtlb_fail_status(void);
 #else
 static inline bool pvtlb_fail_alloc(void) { return false; }
 static inline bool pvtlb_fail_hypercall(void) { return false; }
-static inline u64 pvtlb_fail_result(void) { return 0; }
+static inline u16 pvtlb_fail_status(void) { return 0; }
 #endif
 
 /* backends/ */
