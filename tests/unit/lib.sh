@@ -50,7 +50,8 @@ pristine() { # VERSION DIRECTORY
 		mkdir -p "$kept.new"
 		tar -xf "$archive" -C "$kept.new" --strip-components=1 \
 			"linux-source-$1/Makefile" "linux-source-$1/drivers/virt" \
-			"linux-source-$1/arch/x86/mm" "linux-source-$1/arch/x86/kernel/paravirt.c"
+			"linux-source-$1/arch/x86/mm" "linux-source-$1/arch/x86/kernel/paravirt.c" \
+			"linux-source-$1/arch/x86/kernel/kvm.c" "linux-source-$1/drivers/ptp/ptp_kvm_x86.c"
 		mv "$kept.new" "$kept"
 	fi
 	cp -r "$kept" "$2"
