@@ -160,11 +160,44 @@ static void prepare_cpu_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, test_bit(0, in->pending));
 }
 
+/* An interrupt that everybody relies on is lost: the flush comes to its end all the same. */
+static void lost_interrupt_test(struct kunit *test)
+{
+	struct flush_tlb_info info = { .end = TLB_FLUSH_ALL, .new_tlb_gen = TLB_GENERATION_INVALID };
+	struct pvtlb_request req = { .kind = PVTLB_ALL, .info = &info, .func = do_flush_tlb_all };
+	u64 resent = pvtlb_sum(PVTLB_STAT_resent);
+	unsigned int target;
+	cpumask_var_t mask;
+	bool flushed;
+
+	if (!ready || !pvtlb_cpus)
+		kunit_skip(test, "no mailbox here");
+	KUNIT_ASSERT_TRUE(test, zalloc_cpumask_var(&mask, GFP_KERNEL));
+	cpus_read_lock();
+	preempt_disable();
+	target = cpumask_any_but(cpu_online_mask, smp_processor_id());
+	flushed = target < nr_cpu_ids;
+	if (flushed) {
+		req.targets = mask;
+		cpumask_set_cpu(target, mask);
+		WRITE_ONCE(per_cpu_ptr(inboxes, target)->in_flight, 1);
+		pvtlb_mailbox_flush(&req, NULL);
+	}
+	preempt_enable();
+	cpus_read_unlock();
+	free_cpumask_var(mask);
+	if (!flushed)
+		kunit_skip(test, "needs a second CPU");
+
+	KUNIT_EXPECT_GE(test, pvtlb_sum(PVTLB_STAT_resent), resent + 1);
+}
+
 static struct kunit_case mailbox_cases[] = {
 	KUNIT_CASE(torn_request_test),
 	KUNIT_CASE(replaced_mm_test),
 	KUNIT_CASE(shared_interrupt_test),
 	KUNIT_CASE(prepare_cpu_test),
+	KUNIT_CASE(lost_interrupt_test),
 	{}
 };
 

@@ -28,6 +28,7 @@
 	S(sent)			/* IPIs: others were shared	*/	\
 	S(yields)		/* targets the host should run	*/	\
 	S(halts)		/* waits that gave up the CPU	*/	\
+	S(resent)		/* IPIs again, after a second	*/	\
 	S(trimmed)		/* lazy CPUs told to leave	*/	\
 	S(hypercalls)							\
 	S(over)			/* CPUs flushed in vain		*/	\
@@ -123,6 +124,7 @@ static inline u16 pvtlb_fail_status(void) { return 0; }
 extern const struct pvtlb_backend pvtlb_native;
 extern const struct pvtlb_backend pvtlb_upstream;
 extern const struct pvtlb_backend pvtlb_kvm;
+extern const struct pvtlb_backend pvtlb_kvm_hyperv;
 extern const struct pvtlb_backend pvtlb_hyperv;
 extern const struct pvtlb_backend pvtlb_xen;
 extern const struct pvtlb_backend pvtlb_xen_hvm;

@@ -83,6 +83,8 @@
  *    cpu_online_mask to the end of the wait, which holds off stop_machine().
  *  - A CPU that comes back online has lost interrupts that were under way when it
  *    went, and in_flight would stay set: mailbox_prepare_cpu().
+ *  - An interrupt that was lost on the way: it is sent again after a second,
+ *    mailbox_ask_again().
  *  - A CPU that panic, kexec or sleep stopped for good: the CPU that did so has its
  *    interrupts off and does not come here.
  *
@@ -259,6 +261,20 @@ static void mailbox_send(struct pvtlb_request *req, const struct pvtlb_mailbox_h
 	mailbox_send_ipis(req, interrupt);
 }
 
+/*
+ * A target has said nothing for a second. It may be off its CPU, busy with
+ * interrupts off or stopped by a debugger, and answer yet. But interrupts have
+ * been lost before, in hypervisors and in their emulation, and one too many does
+ * no harm. It is counted, so that it does not go unnoticed either.
+ */
+static void mailbox_ask_again(struct pvtlb_request *req, unsigned int target)
+{
+	WRITE_ONCE(per_cpu_ptr(inboxes, target)->in_flight, 1);
+	pvtlb_send_ipi(target, X86_PLATFORM_IPI_VECTOR);
+	req->sent++;
+	pvtlb_count(PVTLB_STAT_resent, 1);
+}
+
 /* Until the target wakes us, or any interrupt does, such as the next tick. */
 static void mailbox_halt(struct outbox *out, unsigned int target, const u32 *ack, u32 seq)
 {
@@ -275,17 +291,22 @@ static void mailbox_halt(struct outbox *out, unsigned int target, const u32 *ack
 /*
  * Wait for one target: watching for its acknowledgement and for its being taken
  * off; after a while asking the host to run it, once a jiffy; and then giving
- * up our own CPU to it.
+ * up our own CPU to it, until the next tick at the latest.
  */
 static void mailbox_wait(struct pvtlb_request *req, unsigned int target,
 			 const struct pvtlb_mailbox_host *host, unsigned int this)
 {
 	struct outbox *out = this_cpu_ptr(outboxes);
 	u32 *ack = ack_of(target, this), seq = out->seq.sequence;
+	unsigned long again = jiffies + HZ;
 	cycles_t start = 0, waited;
 
 	while (smp_load_acquire(ack) != seq) {	/* barrier (C) */
 		cpu_relax();
+		if (unlikely(time_after_eq(jiffies, again))) {
+			mailbox_ask_again(req, target);
+			again = jiffies + HZ;
+		}
 		if (!host)
 			continue;
 		if (host->leave(target)) {
