@@ -300,9 +300,9 @@ static void mailbox_wait(struct pvtlb_request *req, unsigned int target,
 		if (!start)
 			start = get_cycles();
 		waited = get_cycles() - start;
-		if (waited >= host->yield_after && host->yield(target))
+		if (waited >= READ_ONCE(host->yield_after) && host->yield(target))
 			req->yields++;
-		if (waited >= host->halt_after) {
+		if (waited >= READ_ONCE(host->halt_after)) {
 			mailbox_halt(out, target, ack, seq);
 			req->halts++;
 		}
