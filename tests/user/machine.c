@@ -388,6 +388,8 @@ static u64 hv_flush(u64 control, const u64 *in, unsigned int words)
 		return HV_STATUS_INVALID_HYPERCALL_INPUT;
 	if (shim_hv.reps && start + shim_hv.reps < reps)
 		end = start + shim_hv.reps;
+	if (shim_hv.stuck)
+		end = start;
 	if (!shim_hv.lies)
 		hv_drop(&cpus, in[0], in[1], list ? in + used + start : NULL, end - start);
 	return (u64)end << 32;

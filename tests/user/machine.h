@@ -61,6 +61,7 @@ struct shim_hv {
 	u32 bad_msr;		/* an access to it faults */
 	unsigned int refuse_id;	/* the guest OS id that faults: the next is 1 */
 	unsigned int reps;	/* done per call, 0: all */
+	bool stuck;		/* none done, however often it is called */
 	u16 status;		/* what every flush returns, having done nothing */
 	bool reject_ex, reject_list, reject_fast, reject_slow, no_endbr, page_stays_off;
 	bool lies;		/* success, and nothing done */

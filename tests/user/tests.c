@@ -744,6 +744,11 @@ static void status_test(void)
 		demand_is(stale_after(&c), 0);
 		demand_is(stat_of("fallbacks"), i + 1);
 	}
+	/* Success, but it does not get on: 16 of them would be too many. */
+	shim_hv.status = 0;
+	shim_hv.stuck = true;
+	demand_is(stale_after(&c), 0);
+	demand_is(stat_of("fallbacks"), i + 1);
 	demand(shim_said("status=30583 (unknown)"));
 	demand(shim_said("status=120 (HV_STATUS_TIME_OUT)"));
 }
@@ -756,8 +761,17 @@ static void forms_test(void)
 	boot(hyperv, "hyperv");
 	mask_of(&c.cpus, EVERY_CPU);
 	populate();
-	shim_page_shift[1] = 21;		/* an entry each */
-	shim_hv.calls = shim_hv.fast = 0;
+	shim_page_shift[1] = 21;		/* an entry each: registers hold 14 words */
+	for (c.pages = 1; c.pages <= 13; c.pages++) {
+		shim_hv.calls = 0;
+		shim_hv.fast = 0;
+		demand_is(stale_after(&c), 0);
+		demand_is(shim_hv.calls, 1);
+		demand_is(shim_hv.fast, 3 + c.pages <= 14);
+	}
+	c.pages = 5;
+	shim_hv.calls = 0;
+	shim_hv.fast = 0;
 	demand_is(stale_after(&c), 0);
 	demand_is(shim_hv.calls, 1);
 	demand_is(shim_hv.fast, 1);
