@@ -37,7 +37,7 @@ static void lock_tlb(unsigned int cpu)
 
 static void unlock_tlb(unsigned int cpu)
 {
-	smp_store_release(&tlbs[cpu].lock, false);
+	smp_store_release(&tlbs[cpu].lock, false);	/* pairs with lock_tlb() */
 }
 
 unsigned long shim_address(unsigned int space, unsigned int page)
@@ -135,7 +135,8 @@ void shim_load_mm(unsigned int cpu, unsigned int space, bool lazy)
  */
 u64 shim_sum(const struct flush_tlb_info *info)
 {
-	return (info->start * 31 + info->end * 17 + (uintptr_t)info->mm * 7 + info->freed_tables) | 1;
+	return (info->start * 31 + info->end * 17 + (uintptr_t)info->mm * 7 +
+		info->freed_tables) | 1;
 }
 
 void shim_leave_mm(void)
@@ -304,17 +305,17 @@ bool hv_is_hyperv_initialized(void)
 
 /* Keeps what a call keeps: all but RAX, RCX, RDX, R8 and R9-R11. */
 asm(".text\n"
-    ".globl shim_hv_stub\n"
-    "shim_hv_stub:\n"
-    "	push %rbp\n	mov %rsp, %rbp\n	push %rsi\n	push %rdi\n"
-    "	sub $272, %rsp\n	and $-16, %rsp\n"
-    "	movups %xmm0, 0(%rsp)\n	movups %xmm1, 16(%rsp)\n	movups %xmm2, 32(%rsp)\n"
-    "	movups %xmm3, 48(%rsp)\n	movups %xmm4, 64(%rsp)\n	movups %xmm5, 80(%rsp)\n"
-    "	mov %rcx, %rdi\n	mov %rdx, %rsi\n	mov %r8, %rdx\n	mov %rsp, %rcx\n"
-    "	cld\n	call shim_hv_call\n"
-    "	movups 0(%rsp), %xmm0\n	movups 16(%rsp), %xmm1\n	movups 32(%rsp), %xmm2\n"
-    "	movups 48(%rsp), %xmm3\n	movups 64(%rsp), %xmm4\n	movups 80(%rsp), %xmm5\n"
-    "	mov -8(%rbp), %rsi\n	mov -16(%rbp), %rdi\n	leave\n	ret\n");
+	".globl shim_hv_stub\n"
+	"shim_hv_stub:\n"
+	"	push %rbp\n	mov %rsp, %rbp\n	push %rsi\n	push %rdi\n"
+	"	sub $272, %rsp\n	and $-16, %rsp\n"
+	"	movups %xmm0, 0(%rsp)\n	movups %xmm1, 16(%rsp)\n	movups %xmm2, 32(%rsp)\n"
+	"	movups %xmm3, 48(%rsp)\n	movups %xmm4, 64(%rsp)\n	movups %xmm5, 80(%rsp)\n"
+	"	mov %rcx, %rdi\n	mov %rdx, %rsi\n	mov %r8, %rdx\n	mov %rsp, %rcx\n"
+	"	cld\n	call shim_hv_call\n"
+	"	movups 0(%rsp), %xmm0\n	movups 16(%rsp), %xmm1\n	movups 32(%rsp), %xmm2\n"
+	"	movups 48(%rsp), %xmm3\n	movups 64(%rsp), %xmm4\n	movups 80(%rsp), %xmm5\n"
+	"	mov -8(%rbp), %rsi\n	mov -16(%rbp), %rdi\n	leave\n	ret\n");
 
 static void hv_drop(const struct cpumask *cpus, u64 space, u64 flags,
 		    const u64 *gva, unsigned int n)

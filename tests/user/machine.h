@@ -29,6 +29,7 @@ enum {
 	SHIM_FAIL_KOBJECT = 16, SHIM_FAIL_SYSFS = 32, SHIM_FAIL_KZALLOC = 64,
 	SHIM_FAIL_VMALLOC = 128, SHIM_FAIL_CPUMASK = 256,
 };
+
 extern unsigned int shim_failing;
 extern unsigned long shim_calls, shim_ipis, shim_events, shim_flush_events, shim_trimmed;
 

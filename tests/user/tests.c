@@ -450,6 +450,7 @@ static void populate(void)
 static const unsigned long masks[] = {
 	EVERY_CPU, 0xff, 0x02, 0x03, 0x20, 0x21, 0x11, 0x01, 0, 0x7e, 0x80
 };
+
 static const unsigned int lengths[] = { 0, 1, 2, 33, 34, 64 };
 
 static void check(struct check *c, unsigned int mask, unsigned int length)
@@ -993,7 +994,7 @@ static void cannot_enter(unsigned int i)
 		shim_pm(PM_POST_SUSPEND);
 		demand_shows("backend", "kvm");
 		demand_shows("reason", "auto, after sleep");
-	} else {				/* and the old one is the same, so that none is left */
+	} else {				/* the old one is the same: none is left */
 		boot(both, "hyperv");
 		shim_hv.bad_msr = HV_X64_MSR_GUEST_OS_ID;
 		demand_is(shim_store("backend", "hyperv"), -ENODEV);
@@ -1142,7 +1143,7 @@ static bool time_left(void)
 static void look(void)
 {
 	unsigned int space = shim_random(2), page = shim_random(PLAYED);
-	u64 expected = smp_load_acquire(&published[space][page]);
+	u64 expected = smp_load_acquire(&published[space][page]);	/* pairs with exchange() */
 
 	if (shim_read(space, page) < expected)
 		__atomic_fetch_add(&stale_reads, 1, __ATOMIC_RELAXED);
@@ -1170,7 +1171,7 @@ static void exchange(u64 n)
 	for (cpu = 0; cpu < PLAYED; cpu++)
 		if (shim_stale(cpu, c.space, shim_cpu, n))
 			__atomic_fetch_add(&stale_reads, 1, __ATOMIC_RELAXED);
-	smp_store_release(&published[c.space][shim_cpu], n);
+	smp_store_release(&published[c.space][shim_cpu], n);	/* pairs with look() */
 	__atomic_fetch_add(&exchanges, 1, __ATOMIC_RELAXED);
 }
 
