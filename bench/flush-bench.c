@@ -86,7 +86,8 @@ struct value {
 
 static struct value params[MAX_PARAMS];
 static int nr_params;
-static unsigned long flushers = 2, spinners = 4, idlers, pairs, range, bystanders, rounds = 20, turn_ms = 250;
+static unsigned long flushers = 2, spinners = 4, idlers, pairs, range, bystanders;
+static unsigned long rounds = 20, turn_ms = 250;
 static bool free_tables, time_calls;
 static double tsc_ghz;
 
@@ -114,7 +115,8 @@ static int bucket_of(uint64_t ns)
 
 static void flushed(uint64_t start)
 {
-	atomic_fetch_add_explicit(&shared->histogram[bucket_of(now() - start)], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&shared->histogram[bucket_of(now() - start)], 1,
+				  memory_order_relaxed);
 }
 
 static char *map(char *place, unsigned long pages)
@@ -484,7 +486,8 @@ int main(int argc, char **argv)
 		errx(2, "name at least one config, such as native, kvm or apart");
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		err(1, "mmap");
 	if (time_calls)

@@ -54,7 +54,7 @@ void pvtlb_hv_fill_gvas(u64 *list, const struct pvtlb_hv_range *range)
 		return;
 	}
 	for (; left; block += n, left -= n) {
-		n = left < PVTLB_HV_GVA_PAGES ? left : PVTLB_HV_GVA_PAGES;
+		n = min_t(u64, left, PVTLB_HV_GVA_PAGES);
 		*list++ = block << PVTLB_HV_GVA_SHIFT | (n - 1);
 	}
 }

@@ -97,8 +97,9 @@ void pvtlb_kvm_crash(void)
 static int allocate_own_page(void)
 {
 	if (!own_page)
-		own_page = __vmalloc_node_range(PAGE_SIZE, 1, VMALLOC_START, VMALLOC_END, GFP_KERNEL | __GFP_ZERO,
-						PAGE_KERNEL_ROX, VM_FLUSH_RESET_PERMS, NUMA_NO_NODE,
+		own_page = __vmalloc_node_range(PAGE_SIZE, 1, VMALLOC_START, VMALLOC_END,
+						GFP_KERNEL | __GFP_ZERO, PAGE_KERNEL_ROX,
+						VM_FLUSH_RESET_PERMS, NUMA_NO_NODE,
 						__builtin_return_address(0));
 	return own_page ? 0 : -ENOMEM;
 }

@@ -73,7 +73,7 @@ static int flush_from(struct pvtlb_hv_cpu *hv, struct pvtlb_request *req)
 	hv->vps.mask = 0;
 	for_each_cpu(cpu, req->targets)
 		if (pvtlb_hv_vps_add(&hv->vps, per_cpu(pvtlb_hv_vp, cpu)))
-			return -EOPNOTSUPP;	/* it is coming up or going: its index is not known */
+			return -EOPNOTSUPP;	/* coming up or going: its index is not known */
 
 	/* One word less, for the other half of an XMM register */
 	err = pvtlb_hv_choose(&form, &now, hv->vps.mask, entries, ARRAY_SIZE(hv->input) - 1);
@@ -183,13 +183,15 @@ static int hyperv_probe(struct pvtlb_probe *probe)
 	}
 	err = find_ways();
 	if (err) {
-		snprintf(probe->reason, sizeof(probe->reason), "the host rejected a trial flush (%d)", err);
+		snprintf(probe->reason, sizeof(probe->reason),
+			 "the host rejected a trial flush (%d)", err);
 		err = -ENODEV;
 	} else if (!(pvtlb_hv_hints & HV_X64_REMOTE_TLB_FLUSH_RECOMMENDED)) {
 		strscpy(probe->reason, "the host does not recommend it", sizeof(probe->reason));
 		probe->advised = false;
 	} else if (!all_vps_fit()) {
-		strscpy(probe->reason, "there are VP indexes above 63, but no Ex calls", sizeof(probe->reason));
+		strscpy(probe->reason, "there are VP indexes above 63, but no Ex calls",
+			sizeof(probe->reason));
 		probe->advised = false;
 	}
 	pvtlb_hv_stop();

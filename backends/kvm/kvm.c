@@ -14,12 +14,12 @@
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
 #include <linux/sched.h>
+#include <linux/smp.h>
 #include <linux/string.h>
 
 #include <asm/cpufeature.h>
 #include <asm/hypervisor.h>
 #include <asm/msr.h>
-#include <asm/smp.h>
 #include <asm/tsc.h>
 
 #include "internal.h"

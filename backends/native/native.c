@@ -14,7 +14,8 @@ static int native_probe(struct pvtlb_probe *probe)
 {
 	probe->advised = boot_cpu_has(X86_FEATURE_HYPERVISOR);
 	if (!probe->advised)
-		strscpy(probe->reason, "no hypervisor: the in-tree code does the same", sizeof(probe->reason));
+		strscpy(probe->reason, "no hypervisor: the in-tree code does the same",
+			sizeof(probe->reason));
 	return 0;
 }
 

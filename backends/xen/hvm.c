@@ -41,6 +41,8 @@ module_param_named(xen_hvm_over, over_limit, int, 0644);
  * @limit:   pvtlb.xen_hvm_over
  *
  * A question of cost alone: both ways flush all targets.
+ *
+ * Return: true if it is.
  */
 bool pvtlb_xen_hvm_pays(unsigned int targets, unsigned int over, bool waits, int limit)
 {
@@ -90,7 +92,8 @@ static int xen_hvm_flush(struct pvtlb_request *req)
 	unsigned int over = num_online_cpus() - targets - req->local;
 	int err;
 
-	if (!pvtlb_xen_hvm_pays(targets, over, some_target_waits(req->targets), READ_ONCE(over_limit))) {
+	if (!pvtlb_xen_hvm_pays(targets, over, some_target_waits(req->targets),
+				READ_ONCE(over_limit))) {
 		pvtlb_mailbox_flush(req, NULL);
 		return 0;
 	}
@@ -114,7 +117,8 @@ static int xen_hvm_probe(struct pvtlb_probe *probe)
 	}
 	err = call(&req);
 	if (err) {
-		snprintf(probe->reason, sizeof(probe->reason), "Xen rejected a trial flush (%d)", err);
+		snprintf(probe->reason, sizeof(probe->reason),
+			 "Xen rejected a trial flush (%d)", err);
 		return -ENODEV;
 	}
 	return 0;

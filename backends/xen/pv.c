@@ -19,6 +19,8 @@
  * More than one page is flushed as everything. Xen does one round of interrupts an
  * operation: page by page in one call, two pages made 1.1 times as many flushes,
  * within the noise, four and eight 0.8, and 33 pages 0.5 times (bench/cases).
+ *
+ * Return: the operation, ready for the call.
  */
 struct mmuext_op pvtlb_xen_op(const struct flush_tlb_info *info, struct cpumask *vcpus)
 {
@@ -43,9 +45,11 @@ static int call(struct pvtlb_request *req, struct mmuext_op *op)
 		err = HYPERVISOR_mmuext_op(op, 1, NULL, DOMID_SELF);
 	req->hypercalls++;
 	if (traced)
-		trace_pvtlb_hypercall("xen", op->cmd == MMUEXT_INVLPG_MULTI ? "MMUEXT_INVLPG_MULTI" :
-				      "MMUEXT_TLB_FLUSH_MULTI", "memory", 1, !err, err,
-				      err ? "failed" : "success", local_clock() - start);
+		trace_pvtlb_hypercall("xen",
+				      op->cmd == MMUEXT_INVLPG_MULTI ? "MMUEXT_INVLPG_MULTI" :
+								       "MMUEXT_TLB_FLUSH_MULTI",
+				      "memory", 1, !err, err, err ? "failed" : "success",
+				      local_clock() - start);
 	if (err)
 		pvtlb_count(PVTLB_STAT_failures, 1);
 	return err;
@@ -99,13 +103,16 @@ static int xen_probe(struct pvtlb_probe *probe)
 	int err;
 
 	if (!xen_pv_domain()) {
-		strscpy(probe->reason, xen_domain() ? "MMUEXT flushes are for PV guests, this one is not" :
-			"this is not a Xen PV guest", sizeof(probe->reason));
+		strscpy(probe->reason,
+			xen_domain() ? "MMUEXT flushes are for PV guests, this one is not" :
+				       "this is not a Xen PV guest",
+			sizeof(probe->reason));
 		return -ENODEV;
 	}
 	err = try_on_this_cpu();
 	if (err) {
-		snprintf(probe->reason, sizeof(probe->reason), "Xen rejected a trial flush (%d)", err);
+		snprintf(probe->reason, sizeof(probe->reason),
+			 "Xen rejected a trial flush (%d)", err);
 		return -ENODEV;
 	}
 	return 0;

@@ -69,6 +69,7 @@ extern unsigned long tlb_single_page_flush_ceiling;
  *                and migration. Always full, never global entries
  * @PVTLB_KERNEL: a range of kernel addresses in every address space
  * @PVTLB_ALL:    everything, global entries included
+ * @PVTLB_NR_KINDS: how many there are
  */
 enum pvtlb_kind {
 	PVTLB_USER,
@@ -249,6 +250,7 @@ void pvtlb_kvm_crash(void);
  * pvtlb_kvm_calls_barred() - whether a hypercall of KVM must not be made
  *
  * Context: preemption off.
+ * Return: true when it must not.
  */
 static inline bool pvtlb_kvm_calls_barred(void)
 {

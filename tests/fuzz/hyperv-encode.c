@@ -95,7 +95,8 @@ static bool listed(const struct decoded *d, u64 addr, unsigned int shift)
 	return false;
 }
 
-static void check_addresses(const struct decoded *d, const struct pvtlb_hv_range *range, struct input *in)
+static void check_addresses(const struct decoded *d, const struct pvtlb_hv_range *range,
+			    struct input *in)
 {
 	u64 last = range->end - 1;
 
@@ -106,7 +107,8 @@ static void check_addresses(const struct decoded *d, const struct pvtlb_hv_range
 		return;
 	demand(listed(d, last, range->shift));
 	for (int i = 0; i < 8; i++)
-		demand(listed(d, range->start + take(in, 8) % (last - range->start + 1 ?: 1), range->shift));
+		demand(listed(d, range->start + take(in, 8) % (last - range->start + 1 ?: 1),
+			      range->shift));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -140,7 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	for (unsigned int i = 0; i < ROOM + 2; i++)
 		input[i] = CANARY;
-	if (pvtlb_hv_choose(&form, &ways, vps.mask, way & 0x80 ? pvtlb_hv_entries(&range) : 0, room))
+	if (pvtlb_hv_choose(&form, &ways, vps.mask,
+			    way & 0x80 ? pvtlb_hv_entries(&range) : 0, room))
 		return 0;
 	pvtlb_hv_encode(input, &form, 0x1000, 0, &vps, &range);
 	demand(form.words <= (form.fast ? 14 : room));

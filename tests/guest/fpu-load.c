@@ -37,7 +37,8 @@ static atomic_bool done;
 static atomic_ullong checks, wrong;
 static bool avx;
 
-#define EACH(S) S(0) S(1) S(2) S(3) S(4) S(5) S(6) S(7) S(8) S(9) S(10) S(11) S(12) S(13) S(14) S(15)
+#define EACH(S)	S(0) S(1) S(2) S(3) S(4) S(5) S(6) S(7)		\
+		S(8) S(9) S(10) S(11) S(12) S(13) S(14) S(15)
 #define LOAD_YMM(n)	"vmovdqu " #n "*32(%[in]), %%ymm" #n "\n\t"
 #define STORE_YMM(n)	"vmovdqu %%ymm" #n ", " #n "*32(%[out])\n\t"
 #define LOAD_XMM(n)	"movdqu " #n "*32(%[in]), %%xmm" #n "\n\t"

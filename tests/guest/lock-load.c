@@ -7,7 +7,8 @@
  * Each thread in turns takes the lock of a futex's hash bucket (FUTEX_WAIT for a value
  * that it does not have), the lock of a wait queue with interrupts off (an eventfd that so
  * many epolls watch that it is held for long), and every tenth time interrupts all CPUs
- * that run this process (membarrier). With fewer CPUs under them than threads, PV spinlocks halt and kick.
+ * that run this process (membarrier). With fewer CPUs under them than threads, PV
+ * spinlocks halt and kick.
  *
  * Prints "lock-load: rounds=<n> slowest=<ms>": how long the longest round took, in which a
  * lost wake-up would show. Exit status 1 if a thread made no round at all.
@@ -54,14 +55,16 @@ static void *contender(void *unused)
 		start = now_ms();
 		for (int i = 0; i < 20; i++) {
 			syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
-			if (write(event, &one, sizeof(one)) < 0 || read(event, &one, sizeof(one)) < 0)
+			if (write(event, &one, sizeof(one)) < 0 ||
+			    read(event, &one, sizeof(one)) < 0)
 				one = 1;	/* another thread has read it */
 		}
 		if (n++ % 10 == 0)
 			syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 		ms = now_ms() - start;
 		seen = atomic_load(&slowest);
-		while (ms > seen && !atomic_compare_exchange_weak(&slowest, (unsigned long long *)&seen, ms))
+		while (ms > seen &&
+		       !atomic_compare_exchange_weak(&slowest, (unsigned long long *)&seen, ms))
 			;
 	}
 	atomic_fetch_add(&rounds, n);

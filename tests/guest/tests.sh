@@ -270,7 +270,7 @@ test_switch()
 			usleep "${pause:-20000}"
 		done
 	done
-	wait $load
+	wait "$load"
 	rc=$?
 	cat /run/load
 	fact "load $rc"
@@ -305,7 +305,7 @@ load_in_background()
 
 load_ended()
 {
-	wait $load
+	wait "$load"
 	rc=$?
 	cat /run/load
 	fact "load $rc"
@@ -377,7 +377,8 @@ test_restored()
 # $1 to /sys/power/pm_test, so that nothing but time has to wake it, and to sleep by $2
 sleep_up_to()
 {
-	echo "$1" >/sys/power/pm_test && echo "$2" >/sys/power/state || fail "sleep ($2) up to its step '$1' failed"
+	{ echo "$1" >/sys/power/pm_test && echo "$2" >/sys/power/state; } ||
+		fail "sleep ($2) up to its step '$1' failed"
 }
 
 # To sleep under load, twice: up to the loop of suspend to idle, and up to the last step

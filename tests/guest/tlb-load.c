@@ -196,7 +196,8 @@ static void user_loop(uint64_t gen, void **state)
 		s = *state = calloc(WINDOWS, sizeof(*s));
 		for (int i = 0; i < WINDOWS; i++) {
 			s[i].fd = new_banks(sizes[i]);
-			s[i].w = new_window("user", map(NULL, sizes[i] * PAGE, MAP_SHARED, s[i].fd, 0),
+			s[i].w = new_window("user",
+					    map(NULL, sizes[i] * PAGE, MAP_SHARED, s[i].fd, 0),
 					    sizes[i]);
 		}
 	}
@@ -205,7 +206,8 @@ static void user_loop(uint64_t gen, void **state)
 		uint64_t start = now();
 
 		atomic_store(&w->expect, 0);
-		map(w->base, w->pages * PAGE, MAP_SHARED | MAP_FIXED, s[i].fd, (bank - 1) * w->pages * PAGE);
+		map(w->base, w->pages * PAGE, MAP_SHARED | MAP_FIXED, s[i].fd,
+		    (bank - 1) * w->pages * PAGE);
 		atomic_store(&w->expect, gen << 2 | bank);
 		sample(start);
 		churn(sizes[i]);
@@ -240,7 +242,8 @@ static void batch_loop(uint64_t gen, void **state)
 	(void)gen;
 	if (!b) {
 		b = *state = &batches[atomic_fetch_add(&nr_batches, 1)];
-		atomic_store(&b->base, map(NULL, BATCH_PAGES * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+		atomic_store(&b->base,
+			     map(NULL, BATCH_PAGES * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	}
 	madvise((void *)b->base, BATCH_PAGES * PAGE, MADV_PAGEOUT);
 	usleep(1000);	/* let the spinners fault the pages in again */
@@ -265,7 +268,8 @@ static void kernel_loop(uint64_t gen, void **state)
 static void *flusher(void *arg)
 {
 	static void (*const loop[KINDS])(uint64_t, void **) = {
-		[USER] = user_loop, [HUGE_PAGE] = huge_loop, [BATCH] = batch_loop, [KERNEL] = kernel_loop,
+		[USER] = user_loop, [HUGE_PAGE] = huge_loop,
+		[BATCH] = batch_loop, [KERNEL] = kernel_loop,
 	};
 	enum kind kind = (uintptr_t)arg;
 	void *state = NULL;

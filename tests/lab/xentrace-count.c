@@ -87,7 +87,7 @@ int main(void)
 	uint32_t header, data[8];
 	unsigned int cpu = 0;
 
-	/* xentrace is ended by a signal, and gives up when it interrupts a write that has to wait. */
+	/* xentrace is ended by a signal, and gives up when that interrupts a write that waits. */
 	fcntl(STDIN_FILENO, F_SETPIPE_SZ, 1 << 20);
 	setvbuf(stdin, NULL, _IOFBF, 1 << 18);
 	for (int i = 0; i < MAX_CPUS; i++)

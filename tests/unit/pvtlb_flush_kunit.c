@@ -88,7 +88,8 @@ static void snapshot_test(struct kunit *test)
 }
 
 /* Run a test under each backend that works here. The exit function ends it. */
-static void under_each_backend(struct kunit *test, void (*body)(struct kunit *test, const char *name))
+static void under_each_backend(struct kunit *test,
+			       void (*body)(struct kunit *test, const char *name))
 {
 	char *names = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL), *name;
 	int tried = 0;
@@ -122,10 +123,16 @@ static void flush_exit(struct kunit *test)
 		pr_warn("pvtlb_flush: cannot go back to %s", (char *)test->priv);
 }
 
+static u64 dealt_with(void)
+{
+	return pvtlb_sum(PVTLB_STAT_lazy) + pvtlb_sum(PVTLB_STAT_deferred) +
+	       pvtlb_sum(PVTLB_STAT_ipi);
+}
+
 static void count_kind(struct kunit *test, const char *name, enum pvtlb_stat kind)
 {
-	u64 requests = pvtlb_sum(kind), asked = pvtlb_sum(PVTLB_STAT_asked);
-	u64 done = pvtlb_sum(PVTLB_STAT_lazy) + pvtlb_sum(PVTLB_STAT_deferred) + pvtlb_sum(PVTLB_STAT_ipi);
+	u64 requests = pvtlb_sum(kind), asked = pvtlb_sum(PVTLB_STAT_asked), done = dealt_with();
+	unsigned int others = num_online_cpus() - 1;
 
 	if (kind == PVTLB_STAT_flush_all)
 		flush_tlb_all();
@@ -134,9 +141,8 @@ static void count_kind(struct kunit *test, const char *name, enum pvtlb_stat kin
 
 	/* Others flush too, so at least; and every CPU was dealt with in some way. */
 	KUNIT_EXPECT_GE_MSG(test, pvtlb_sum(kind), requests + 1, "%s", name);
-	KUNIT_EXPECT_GE_MSG(test, pvtlb_sum(PVTLB_STAT_asked), asked + num_online_cpus() - 1, "%s", name);
-	KUNIT_EXPECT_GE_MSG(test, pvtlb_sum(PVTLB_STAT_lazy) + pvtlb_sum(PVTLB_STAT_deferred) +
-			    pvtlb_sum(PVTLB_STAT_ipi), done + num_online_cpus() - 1, "%s", name);
+	KUNIT_EXPECT_GE_MSG(test, pvtlb_sum(PVTLB_STAT_asked), asked + others, "%s", name);
+	KUNIT_EXPECT_GE_MSG(test, dealt_with(), done + others, "%s", name);
 }
 
 static void count_body(struct kunit *test, const char *name)
@@ -203,13 +209,14 @@ static int exchange(struct window *w, u64 n, bool flush)
 
 static u64 exchanges(struct kunit *test, const char *name, bool flush)
 {
-	struct task_struct **readers = kunit_kcalloc(test, nr_cpu_ids, sizeof(*readers), GFP_KERNEL);
 	struct window *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+	struct task_struct **readers;
 	u64 n = 0;
 	int cpu, i;
 
-	KUNIT_ASSERT_NOT_NULL(test, readers);
 	KUNIT_ASSERT_NOT_NULL(test, w);
+	readers = kunit_kcalloc(test, nr_cpu_ids, sizeof(*readers), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, readers);
 	w->seen = kunit_kcalloc(test, nr_cpu_ids, sizeof(*w->seen), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, w->seen);
 	for (i = 0; i < 2; i++) {

@@ -134,14 +134,14 @@ static void call_test(struct kunit *test)
 	const struct pvtlb_hv_ways ways = { .fast = c->fast, .slow = !c->fast, .ex = true };
 	struct pvtlb_hv_vps *vps = dirty_vps(test);
 	struct pvtlb_hv_form form;
-	u64 input[16];
+	u64 input[16], entries;
 	int i;
 
 	memset(input, 0xa5, sizeof(input));
 	for (i = 0; i < c->nr; i++)
 		KUNIT_ASSERT_EQ(test, pvtlb_hv_vps_add(vps, c->vps[i]), 0);
-	KUNIT_ASSERT_EQ(test, pvtlb_hv_choose(&form, &ways, vps->mask,
-					      c->range.shift ? pvtlb_hv_entries(&c->range) : 0, 14), 0);
+	entries = c->range.shift ? pvtlb_hv_entries(&c->range) : 0;
+	KUNIT_ASSERT_EQ(test, pvtlb_hv_choose(&form, &ways, vps->mask, entries, 14), 0);
 	KUNIT_ASSERT_EQ(test, form.words, c->words);
 	KUNIT_EXPECT_EQ(test, pvtlb_hv_control(&form, 0), c->control);
 	KUNIT_EXPECT_EQ(test, pvtlb_hv_control(&form, 5), c->control | 5ull << 48);
@@ -189,7 +189,9 @@ static void choose_test(struct kunit *test)
 	for (room = 0; room < ARRAY_SIZE(rooms); room++)
 	for (banks = 0; banks <= 128; banks++)
 	for (i = 0; i < 200 + ARRAY_SIZE(far_entries); i++) {
-		const struct pvtlb_hv_ways ways = { .fast = way & 1, .slow = way & 2, .ex = way & 4 };
+		const struct pvtlb_hv_ways ways = {
+			.fast = way & 1, .slow = way & 2, .ex = way & 4
+		};
 		u64 mask = banks > 64 ? ~0ull << (128 - banks) : banks ? ~0ull >> (64 - banks) : 0;
 		u64 entries = i < 200 ? i : far_entries[i - 200];
 		struct pvtlb_hv_form form = {}, want = {};
@@ -201,13 +203,14 @@ static void choose_test(struct kunit *test)
 		want_err = expected(&want, &ways, mask, entries, rooms[room]);
 		seen++;
 		if (err == want_err &&
-		    (err || (form.code == want.code && form.fast == want.fast && form.banks == want.banks &&
-			     form.reps == want.reps && form.words == want.words)))
+		    (err || (form.code == want.code && form.fast == want.fast &&
+			     form.banks == want.banks && form.reps == want.reps &&
+			     form.words == want.words)))
 			continue;
 		if (!wrong++)
 			KUNIT_FAIL(test, "ways %u mask %llx entries %llu room %u: %d, code %x fast %d reps %u; expected %d, %x %d %u\n",
-				   way, mask, entries, rooms[room], err, form.code, form.fast, form.reps,
-				   want_err, want.code, want.fast, want.reps);
+				   way, mask, entries, rooms[room],
+				   err, form.code, form.fast, form.reps, want_err, want.code, want.fast, want.reps);
 	}
 	KUNIT_EXPECT_EQ(test, wrong, 0);
 	KUNIT_EXPECT_EQ(test, seen, 8 * 3 * 129 * 204);
@@ -255,12 +258,14 @@ static void status_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, pvtlb_hv_errno(HV_STATUS_SUCCESS), 0);
 	for (status = 1; status <= U16_MAX; status++) {
 		if (pvtlb_hv_errno(status) >= 0 || pvtlb_hv_errno(status) == -EOPNOTSUPP)
-			KUNIT_FAIL(test, "status %#x is taken for %d", status, pvtlb_hv_errno(status));
+			KUNIT_FAIL(test, "status %#x is taken for %d",
+				   status, pvtlb_hv_errno(status));
 		if (strcmp(pvtlb_hv_status_name(status), "unknown"))
 			named++;
 	}
 	KUNIT_EXPECT_EQ(test, named, 13);
-	KUNIT_EXPECT_STREQ(test, pvtlb_hv_status_name(HV_STATUS_INVALID_PARAMETER), "HV_STATUS_INVALID_PARAMETER");
+	KUNIT_EXPECT_STREQ(test, pvtlb_hv_status_name(HV_STATUS_INVALID_PARAMETER),
+			   "HV_STATUS_INVALID_PARAMETER");
 	KUNIT_EXPECT_STREQ(test, pvtlb_hv_status_name(0x78), "HV_STATUS_TIME_OUT");
 	KUNIT_EXPECT_STREQ(test, pvtlb_hv_call_name(0x13), "HvCallFlushVirtualAddressSpaceEx");
 }

@@ -164,6 +164,7 @@ static u32 mailbox_carry_out(const struct outbox *out)
 {
 	struct mm_struct *mm = this_cpu_read(cpu_tlbstate.loaded_mm);
 	u32 seq = raw_read_seqcount(&out->seq);
+	/* Torn when the initiator writes meanwhile, which seq tells: not used then */
 	struct flush_tlb_info info = data_race(out->info);
 	void (*func)(void *info) = READ_ONCE(out->func);
 	u64 ctx_id = READ_ONCE(out->ctx_id);
@@ -208,6 +209,7 @@ static void mailbox_publish(struct outbox *out, const struct pvtlb_request *req,
 	WRITE_ONCE(out->host, host);
 	WRITE_ONCE(out->func, req->func);
 	WRITE_ONCE(out->ctx_id, req->info->mm ? req->info->mm->context.ctx_id : 0);
+	/* Who reads it now finds seq odd, or changed. */
 	data_race(out->info = *req->info);
 	raw_write_seqcount_end(&out->seq);
 }
@@ -218,7 +220,7 @@ static bool mailbox_post(unsigned int target, unsigned int this)
 	struct inbox *in = per_cpu_ptr(inboxes, target);
 
 	set_bit(this, in->pending);
-	smp_mb__after_atomic();
+	smp_mb__after_atomic();	/* barrier (B): the bit before in_flight */
 	return !READ_ONCE(in->in_flight) && !xchg(&in->in_flight, 1);
 }
 
@@ -319,9 +321,9 @@ static void mailbox_wait(struct pvtlb_request *req, unsigned int target,
 		if (!start)
 			start = get_cycles();
 		waited = get_cycles() - start;
-		if (waited >= host->yield_after && host->yield(target))
+		if (waited >= READ_ONCE(host->yield_after) && host->yield(target))
 			req->yields++;
-		if (waited >= host->halt_after) {
+		if (waited >= READ_ONCE(host->halt_after)) {
 			mailbox_halt(out, target, ack, seq);
 			req->halts++;
 		}

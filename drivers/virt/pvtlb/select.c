@@ -22,7 +22,7 @@
 
 #define SLOT(_name, _ops, option) {					\
 	.name	= _name,						\
-	.ops	= PTR_IF(IS_ENABLED(option), &_ops),			\
+	.ops	= PTR_IF(IS_ENABLED(option), &(_ops)),			\
 	.err	= -ENODEV,						\
 }
 
@@ -191,7 +191,8 @@ static void change_to_auto(const char *action, const char *why)
 		slot = pvtlb_pick(slots, NR_SLOTS);
 	} while (slot >= 0 && change(slot, action, why));
 	if (slot < 0)
-		change(SLOT_OFF, action, "no hypervisor was found (pvtlb=native takes it all the same)");
+		change(SLOT_OFF, action,
+		       "no hypervisor was found (pvtlb=native takes it all the same)");
 }
 
 static int change_by_name(int slot)
@@ -200,7 +201,8 @@ static int change_by_name(int slot)
 
 	if (err) {
 		refuse(slot);
-		pr_notice("%s is not available here: %s\n", name_of(slot), slots[slot].probe.reason);
+		pr_notice("%s is not available here: %s\n",
+			  name_of(slot), slots[slot].probe.reason);
 		return err;
 	}
 	slots[slot].failed = false;
@@ -345,7 +347,8 @@ static void list_available(char *buf, size_t size, const char *separator, int ex
 	buf[0] = '\0';
 	for (i = 0; i < NR_SLOTS; i++)
 		if (i != except && !slots[i].err)
-			len += scnprintf(buf + len, size - len, "%s%s", len ? separator : "", slots[i].name);
+			len += scnprintf(buf + len, size - len, "%s%s",
+					 len ? separator : "", slots[i].name);
 }
 
 int pvtlb_show_available(char *buf)
