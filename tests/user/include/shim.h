@@ -446,6 +446,8 @@ void *shim_vmalloc_exec(void);
 u64 local_clock(void);
 #define get_cycles()		local_clock()
 #define jiffies			((unsigned long)(local_clock() / 1000000))
+#define HZ			1000
+#define time_after_eq(a, b)	((long)((a) - (b)) >= 0)
 #define tsc_khz			1000000u
 #define div_u64(a, b)		((a) / (b))
 
