@@ -7,6 +7,8 @@
  */
 #include <kunit/test.h>
 
+#include <linux/cpu.h>
+
 static unsigned int carried_out;
 
 static void count_call(void *info)
