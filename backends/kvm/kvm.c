@@ -10,6 +10,7 @@
  * well.
  */
 #include <linux/atomic.h>
+#include <linux/cc_platform.h>
 #include <linux/jiffies.h>
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
@@ -144,6 +145,8 @@ static int kvm_probe(struct pvtlb_probe *probe)
 
 	if (!hypervisor_is_type(X86_HYPER_KVM))
 		why_not = "the hypervisor does not present itself as KVM";
+	else if (cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
+		why_not = "the memory is encrypted: this guest does not trust its host with flushes";
 	else if (!kvm_para_has_feature(KVM_FEATURE_PV_TLB_FLUSH))
 		why_not = "the host does not offer KVM_FEATURE_PV_TLB_FLUSH";
 	else if (!kvm_para_has_feature(KVM_FEATURE_STEAL_TIME))

@@ -197,6 +197,7 @@ static void kvm_not_shared(void) { kvm(); shim_steal_shared = false; }
 static void kvm_realtime(void) { kvm(); shim_kvm_hints = BIT(KVM_HINTS_REALTIME); }
 static void kvm_mwait(void) { kvm(); shim_features[X86_FEATURE_MWAIT] = true; }
 static void kvm_1_cpu(void) { kvm(); shim_possible = (struct cpumask) { { 1 } }; }
+static void kvm_encrypted(void) { kvm(); shim_encrypted = true; }
 static void hv_hidden(void) { hyperv(); shim_hv.max_leaf = HYPERV_CPUID_FEATURES; }
 static void hv_not_1(void) { hyperv(); shim_hv.interface = 0; }
 static void hv_encrypted(void) { hyperv(); shim_encrypted = true; }
@@ -233,6 +234,7 @@ static const struct without {
 	{ kvm_realtime, "kvm", "native", 0, "KVM_HINTS_REALTIME" },
 	{ kvm_mwait, "kvm", "native", 0, "MWAIT: idle vCPUs do not leave their CPUs" },
 	{ kvm_1_cpu, "kvm", "native", 0, "there is one CPU only" },
+	{ kvm_encrypted, "kvm", "native", -ENODEV, "the memory is encrypted" },
 	{ hv_hidden, "hyperv", "native", -ENODEV, "does not show the interface of Hyper-V" },
 	{ hv_not_1, "hyperv", "native", -ENODEV, "does not show the interface of Hyper-V" },
 	{ hv_encrypted, "hyperv", "native", -ENODEV, "the memory is encrypted" },
