@@ -60,7 +60,7 @@ static const char *check_host(void)
 	if (!is_shown())
 		return "the hypervisor does not show the interface of Hyper-V";
 	if (cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
-		return "the memory is encrypted: this guest does not trust its host with flushes";
+		return "the memory is encrypted: the host is not trusted with flushes";
 	if ((cpuid_eax(HYPERV_CPUID_FEATURES) & needed) != needed)
 		return "the host does not offer the hypercall page and VP indexes";
 	return NULL;

@@ -146,7 +146,7 @@ static int kvm_probe(struct pvtlb_probe *probe)
 	if (!hypervisor_is_type(X86_HYPER_KVM))
 		why_not = "the hypervisor does not present itself as KVM";
 	else if (cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
-		why_not = "the memory is encrypted: this guest does not trust its host with flushes";
+		why_not = "the memory is encrypted: the host is not trusted with flushes";
 	else if (!kvm_para_has_feature(KVM_FEATURE_PV_TLB_FLUSH))
 		why_not = "the host does not offer KVM_FEATURE_PV_TLB_FLUSH";
 	else if (!kvm_para_has_feature(KVM_FEATURE_STEAL_TIME))
