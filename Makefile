@@ -9,10 +9,11 @@ CMDLINE ?=
 KERNEL ?= 6.12
 VCPUS ?= 4
 PCPUS ?= 2
+SECONDS ?= 30
 export HV PVTLB CMDLINE KERNEL VCPUS PCPUS
 
 .PHONY: help deps kernels kernel-6.12 kernel-6.12-disabled kernel-6.1 guest boot shell
-.PHONY: check check-unit check-boot check-model check-fuzz bench-kvm bench-hyperv bench-xen clean
+.PHONY: check check-unit check-boot check-model check-fuzz soak bench-kvm bench-hyperv bench-xen clean
 
 help:
 	@echo 'Targets:'
@@ -25,6 +26,7 @@ help:
 	@echo '  check-boot   tests that boot guests; TESTS=word for those with it in their name'
 	@echo '  check-model  the protocols, by model checking'
 	@echo '  check-fuzz   what puts flushes into words, fuzzed in user space; FUZZ_SECONDS=20'
+	@echo '  soak         guests of HV look for stale translations for SECONDS=30 each'
 	@echo '  bench-kvm, bench-hyperv, bench-xen   compare the backends; ROUNDS, TURN_MS: see bench/run'
 	@echo '  clean        remove build/'
 	@echo 'Settings of boot and shell (defaults):'
@@ -66,6 +68,9 @@ check-fuzz: kernel-6.12
 
 check: guest kernels
 	@scripts/check unit model fuzz boot
+
+soak: guest kernel-6.12 $(if $(filter 6.1,$(KERNEL)),kernel-6.1)
+	@SECONDS_OF_SOAK='$(SECONDS)' tests/soak/run
 
 bench-kvm: guest kernel-6.12
 	@bench/run kvm
