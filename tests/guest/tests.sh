@@ -493,7 +493,7 @@ test_fault()
 # Figures KIND=CHANGES/WATCHED/JUDGED of the oracle as facts
 facts_of_oracle()
 {
-	fact "oracle_line $(tail -n 1 /run/oracle)"
+	fact "oracle_line $(grep " seconds=" /run/oracle)"
 	grep ': too little of\|: stale: ' /run/oracle | head -n 1 | sed 's/^tlb-oracle: /oracle_complaint /' >>/run/facts
 	sed -n 's/^tlb-oracle: \(.* seconds=.*\)/\1/p' /run/oracle | tr ' ' '\n' | sed -n '
 		s/^\([a-z]*\)=\([0-9]*\)\/\([0-9]*\)\/\([0-9]*\)$/oracle.\1 \2\noracle.\1.watched \3\noracle.\1.judged \4/p
@@ -505,7 +505,7 @@ facts_of_oracle()
 oracle_in_background()
 {
 	snapshot_stats before
-	set -- -t "$seconds" -w "$(word watched | grep . || echo 2)" -p "$(word pingers | grep . || echo 0)"
+	set -- -t "$seconds" -w "$(word watched | grep . || echo 1)" -p "$(word pingers | grep . || echo 0)"
 	[ -z "$(word kinds)" ] || set -- "$@" -k "$(word kinds)"
 	tlb-oracle "$@" >/run/oracle 2>&1 &
 	oracle=$!

@@ -88,7 +88,7 @@
 #define WALK_PAGES	64
 #define TURN_NS		20000000ull	/* of one kind */
 #define STARE_NS	50000000ull	/* at one changer */
-#define WAIT_NS		8000000ull	/* for any watcher */
+#define WAIT_NS		20000000ull	/* for any watcher */
 #define SPIN_NS		50000ull	/* before the changer leaves the CPU to them */
 #define LINGER_NS	200000ull	/* for the others, after the first */
 
@@ -716,8 +716,8 @@ static void drop(struct changer *c, struct group *g)
 static void page_out(struct changer *c, struct group *g)
 {
 	if (!g->slots)
-		fill_anew(add_slot(g, PAGEOUT, map_anonymous(new_place(), 16 * PAGE), 16, PAGE));
-	must(madvise(g->slot[0].base, 16 * PAGE, MADV_PAGEOUT), "madvise to page out");
+		fill_anew(add_slot(g, PAGEOUT, map_anonymous(new_place(), 8 * PAGE), 8, PAGE));
+	must(madvise(g->slot[0].base, 8 * PAGE, MADV_PAGEOUT), "madvise to page out");
 	publish_again(&g->slot[0]);
 	changed(c, &g->slot[0]);
 }
