@@ -522,7 +522,7 @@ oracle_ended()
 	snapshot_stats after
 	facts_of_stats after
 	fact "oracle_flushes $(($(flushes after) - $(flushes before)))"
-	[ $rc -eq 0 ] || fail "oracle: $(head -n 1 /run/oracle)"
+	[ $rc -eq 0 ] || fail "oracle: $(grep -v ' seconds=' /run/oracle | head -n 1)"
 }
 
 # Changes of every kind, and each access judged
