@@ -9,10 +9,12 @@ CMDLINE ?=
 KERNEL ?= 6.12
 VCPUS ?= 4
 PCPUS ?= 2
+SECONDS ?= 30
 export HV PVTLB CMDLINE KERNEL VCPUS PCPUS
 
 .PHONY: help deps kernels kernel-6.12 kernel-6.12-disabled kernel-6.1 guest boot shell
-.PHONY: check check-unit check-boot check-model check-fuzz check-user lint bench-kvm bench-hyperv bench-xen clean
+.PHONY: check check-unit check-boot check-model check-fuzz check-user lint soak
+.PHONY: bench-kvm bench-hyperv bench-xen clean
 
 help:
 	@echo 'Targets:'
@@ -27,6 +29,7 @@ help:
 	@echo '  check-fuzz   what puts flushes into words, fuzzed in user space; FUZZ_SECONDS=20'
 	@echo '  check-user   the core and the backends in user space, with sanitizers and line coverage'
 	@echo '  lint         sparse, checkpatch, coccicheck, kernel-doc, shellcheck, licence lines'
+	@echo '  soak         guests of HV look for stale translations for SECONDS=30 each'
 	@echo '  bench-kvm, bench-hyperv, bench-xen   compare the backends; ROUNDS, TURN_MS: see bench/run'
 	@echo '  clean        remove build/'
 	@echo 'Settings of boot and shell (defaults):'
@@ -74,6 +77,9 @@ lint: kernel-6.12 kernel-6.1
 
 check: guest kernels
 	@scripts/check unit lint model fuzz user boot
+
+soak: guest kernel-6.12 $(if $(filter 6.1,$(KERNEL)),kernel-6.1)
+	@SECONDS_OF_SOAK='$(SECONDS)' tests/soak/run
 
 bench-kvm: guest kernel-6.12
 	@bench/run kvm

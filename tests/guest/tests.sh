@@ -491,6 +491,86 @@ test_fault()
 	log_lines | sed 's/^/log /' >>/run/facts
 }
 
+# Figures KIND=CHANGES/WATCHED/JUDGED of the oracle as facts
+facts_of_oracle()
+{
+	fact "oracle_line $(grep " seconds=" /run/oracle)"
+	grep ': too little of\|: stale: ' /run/oracle | head -n 1 | sed 's/^tlb-oracle: /oracle_complaint /' >>/run/facts
+	sed -n 's/^tlb-oracle: \(.* seconds=.*\)/\1/p' /run/oracle | tr ' ' '\n' | sed -n '
+		s/^\([a-z]*\)=\([0-9]*\)\/\([0-9]*\)\/\([0-9]*\)$/oracle.\1 \2\noracle.\1.watched \3\noracle.\1.judged \4/p
+		s/^\([a-z]*\)=\([0-9.]*\)$/oracle.\1 \2/p' >>/run/facts
+}
+
+# lab.kinds=KIND,...: only these changes; lab.pingers=N: with so many threads that only
+# flush; lab.watched=N: how many changes of each kind must have been watched
+oracle_in_background()
+{
+	snapshot_stats before
+	set -- -t "$seconds" -w "$(word watched | grep . || echo 1)" -p "$(word pingers | grep . || echo 0)"
+	[ -z "$(word kinds)" ] || set -- "$@" -k "$(word kinds)"
+	tlb-oracle "$@" >/run/oracle 2>&1 &
+	oracle=$!
+}
+
+oracle_ended()
+{
+	wait "$oracle"
+	rc=$?
+	cat /run/oracle
+	fact "oracle $rc"
+	facts_of_oracle
+	facts_of_boot
+	snapshot_stats after
+	facts_of_stats after
+	fact "oracle_flushes $(($(flushes after) - $(flushes before)))"
+	[ $rc -eq 0 ] || fail "oracle: $(grep -v ' seconds=' /run/oracle | head -n 1)"
+}
+
+# Changes of every kind, and each access judged
+test_oracle()
+{
+	need_pvtlb
+	oracle_in_background
+	oracle_ended
+}
+
+# The same while everything changes that a backend stands on, in turns: a CPU goes and comes
+# back, the next backend is taken, events are switched, and with lab.sleeps=1 the
+# system goes to sleep as far as suspend to idle
+test_storm()
+{
+	need_pvtlb
+	turns=0 away=0 switches=0 traced=0 slept=0
+	oracle_in_background
+	while kill -0 "$oracle" 2>/dev/null; do
+		cpu=/sys/devices/system/cpu/cpu$((turns % ($(nproc) - 1) + 1))
+		echo 0 >"$cpu/online" || fail "$cpu does not go offline"
+		away=$((away + 1))
+		usleep 50000
+		# shellcheck disable=SC2046 # words are wanted
+		set -- $(cat $pvtlb/available) off auto
+		shift $((turns % $#))
+		echo "$1" >$pvtlb/backend || fail "switching to $1 is refused"
+		switches=$((switches + 1))
+		echo 1 >"$cpu/online" || fail "$cpu does not come back"
+		echo $((turns % 2)) >$tracing/events/pvtlb/enable
+		traced=$((traced + turns % 2))
+		usleep 50000
+		if [ -n "$(word sleeps)" ] && [ $((turns % 8)) -eq 7 ]; then
+			sleep_up_to platform freeze
+			slept=$((slept + 1))
+		fi
+		turns=$((turns + 1))
+	done
+	echo auto >$pvtlb/backend || fail "switching to auto is refused"
+	fact "went_offline $away"
+	fact "switches $switches"
+	fact "traced $traced"
+	fact "slept $slept"
+	fact "events $(grep -c pvtlb_flush: $tracing/trace)"
+	oracle_ended
+}
+
 # Registers of a program that flushes, while another one does too
 test_fpu()
 {
