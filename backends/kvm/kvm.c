@@ -192,3 +192,7 @@ const struct pvtlb_backend pvtlb_kvm = {
 	.probe	= kvm_probe,
 	.flush	= kvm_flush,
 };
+
+#ifdef CONFIG_PVTLB_KUNIT_TEST
+#include "tests/pvtlb_kvm_kunit.c"
+#endif
