@@ -12,7 +12,7 @@ PCPUS ?= 2
 export HV PVTLB CMDLINE KERNEL VCPUS PCPUS
 
 .PHONY: help deps kernels kernel-6.12 kernel-6.12-disabled kernel-6.1 guest boot shell
-.PHONY: check check-unit check-boot check-model check-fuzz bench-kvm bench-hyperv bench-xen clean
+.PHONY: check check-unit check-boot check-model check-fuzz check-mutants bench-kvm bench-hyperv bench-xen clean
 
 help:
 	@echo 'Targets:'
@@ -25,6 +25,7 @@ help:
 	@echo '  check-boot   tests that boot guests; TESTS=word for those with it in their name'
 	@echo '  check-model  the protocols, by model checking'
 	@echo '  check-fuzz   what puts flushes into words, fuzzed in user space; FUZZ_SECONDS=20'
+	@echo '  check-mutants  whether the tests find flushes that are lost on purpose; not in check; MUTANT=word'
 	@echo '  bench-kvm, bench-hyperv, bench-xen   compare the backends; ROUNDS, TURN_MS: see bench/run'
 	@echo '  clean        remove build/'
 	@echo 'Settings of boot and shell (defaults):'
@@ -63,6 +64,9 @@ check-model: deps
 
 check-fuzz: kernel-6.12
 	@scripts/check fuzz
+
+check-mutants: guest kernel-6.12
+	@scripts/check mutants '$(MUTANT)'
 
 check: guest kernels
 	@scripts/check unit model fuzz boot
