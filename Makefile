@@ -13,7 +13,7 @@ SECONDS ?= 30
 export HV PVTLB CMDLINE KERNEL VCPUS PCPUS
 
 .PHONY: help deps kernels kernel-6.12 kernel-6.12-disabled kernel-6.1 guest boot shell
-.PHONY: check check-unit check-boot check-model check-fuzz check-user lint soak
+.PHONY: check check-unit check-boot check-model check-fuzz check-user check-mutants lint soak
 .PHONY: bench-kvm bench-hyperv bench-xen clean
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo '  check-user   the core and the backends in user space, with sanitizers and line coverage'
 	@echo '  lint         sparse, checkpatch, coccicheck, kernel-doc, shellcheck, licence lines'
 	@echo '  soak         guests of HV look for stale translations for SECONDS=30 each'
+	@echo '  check-mutants  whether the tests find flushes that are lost on purpose; not in check; MUTANT=word'
 	@echo '  bench-kvm, bench-hyperv, bench-xen   compare the backends; ROUNDS, TURN_MS: see bench/run'
 	@echo '  clean        remove build/'
 	@echo 'Settings of boot and shell (defaults):'
@@ -74,6 +75,9 @@ check-user: kernel-6.12
 
 lint: kernel-6.12 kernel-6.1
 	@scripts/check lint
+
+check-mutants: guest kernel-6.12
+	@scripts/check mutants '$(MUTANT)'
 
 check: guest kernels
 	@scripts/check unit lint model fuzz user boot

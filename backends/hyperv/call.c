@@ -100,7 +100,9 @@ int pvtlb_hv_call(const struct pvtlb_hv_form *form, const u64 *input, unsigned i
 		control = pvtlb_hv_control(form, done);
 		if (traced)
 			start = local_clock();
-		if (pvtlb_fail_hypercall())
+		if (pvtlb_mutant(hv_not_called))
+			result = (u64)form->reps << HV_HYPERCALL_REP_COMP_OFFSET;
+		else if (pvtlb_fail_hypercall())
 			result = pvtlb_fail_status();
 		else if (form->fast)
 			result = invoke_fast(control, input, form->words);

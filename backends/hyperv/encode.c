@@ -10,6 +10,7 @@
 
 #include <asm/hyperv-tlfs.h>
 
+#include "mutants.h"
 #include "private.h"
 
 /* Blocks of 1 << shift bytes that a range touches: at least that of its first byte. */
@@ -36,7 +37,9 @@ u64 pvtlb_hv_entries(const struct pvtlb_hv_range *range)
 {
 	u64 nr = blocks(range, range->shift);
 
-	return range->shift > PVTLB_HV_GVA_SHIFT ? nr : (nr - 1) / PVTLB_HV_GVA_PAGES + 1;
+	if (range->shift <= PVTLB_HV_GVA_SHIFT)
+		nr = (nr - 1) / PVTLB_HV_GVA_PAGES + 1;
+	return pvtlb_mutant(hv_list_short) && nr > 1 ? nr - 1 : nr;
 }
 
 /**
@@ -47,15 +50,20 @@ u64 pvtlb_hv_entries(const struct pvtlb_hv_range *range)
 void pvtlb_hv_fill_gvas(u64 *list, const struct pvtlb_hv_range *range)
 {
 	u64 block = range->start >> range->shift, left = blocks(range, range->shift), n;
+	unsigned int shift = range->shift;
 
-	if (range->shift > PVTLB_HV_GVA_SHIFT) {
+	if (shift > PVTLB_HV_GVA_SHIFT) {
+		if (pvtlb_mutant(hv_large_as_small))
+			shift = PVTLB_HV_GVA_SHIFT;
 		while (left--)
-			*list++ = block++ << range->shift;
+			*list++ = block++ << shift;
 		return;
 	}
 	for (; left; block += n, left -= n) {
 		n = min_t(u64, left, PVTLB_HV_GVA_PAGES);
 		*list++ = block << PVTLB_HV_GVA_SHIFT | (n - 1);
+		if (pvtlb_mutant(hv_entry_short) && n > 1)
+			list[-1]--;
 	}
 }
 
@@ -72,7 +80,7 @@ int pvtlb_hv_vps_add(struct pvtlb_hv_vps *vps, u32 vp)
 
 	if (bank >= PVTLB_HV_MAX_BANKS)
 		return -EINVAL;
-	if (!(vps->mask & BIT_ULL(bank))) {
+	if (!(vps->mask & BIT_ULL(bank)) || pvtlb_mutant(hv_last_vp_only)) {
 		vps->mask |= BIT_ULL(bank);
 		vps->bank[bank] = 0;
 	}
@@ -167,6 +175,8 @@ void pvtlb_hv_encode(u64 *input, const struct pvtlb_hv_form *form, u64 space, u6
 		for (bank = 0; bank < PVTLB_HV_MAX_BANKS; bank++)
 			if (vps->mask & BIT_ULL(bank))
 				*word++ = vps->bank[bank];
+		if (pvtlb_mutant(hv_bank_empty) && form->banks > 1)
+			word[-1] = 0;
 	} else {
 		*word++ = vps->bank[0];
 	}
@@ -209,10 +219,14 @@ int pvtlb_hv_progress(u64 result, unsigned int reps, unsigned int *done)
 	int err = pvtlb_hv_errno(result & HV_HYPERCALL_RESULT_MASK);
 
 	*done = (result & HV_HYPERCALL_REP_COMP_MASK) >> HV_HYPERCALL_REP_COMP_OFFSET;
+	if (pvtlb_mutant(hv_status_ignored))
+		err = 0;
 	if (err)
 		return err;
 	if (*done > reps || (*done < reps && *done <= before))
 		return -EPROTO;
+	if (pvtlb_mutant(hv_some_as_all))
+		return 0;
 	return *done < reps;
 }
 

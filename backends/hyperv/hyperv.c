@@ -68,12 +68,17 @@ static int flush_from(struct pvtlb_hv_cpu *hv, struct pvtlb_request *req)
 	struct pvtlb_hv_form form;
 	u64 space, flags = 0;
 	unsigned int cpu;
+	u32 vp;
 	int err;
 
 	hv->vps.mask = 0;
-	for_each_cpu(cpu, req->targets)
-		if (pvtlb_hv_vps_add(&hv->vps, per_cpu(pvtlb_hv_vp, cpu)))
+	for_each_cpu(cpu, req->targets) {
+		vp = per_cpu(pvtlb_hv_vp, cpu);
+		if (pvtlb_mutant(hv_cpu_as_vp))
+			vp = cpu;
+		if (pvtlb_hv_vps_add(&hv->vps, vp))
 			return -EOPNOTSUPP;	/* coming up or going: its index is not known */
+	}
 
 	/* One word less, for the other half of an XMM register */
 	err = pvtlb_hv_choose(&form, &now, hv->vps.mask, entries, ARRAY_SIZE(hv->input) - 1);

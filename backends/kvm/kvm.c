@@ -54,11 +54,21 @@ static bool leave_to_host(unsigned int cpu)
 	u32 version = READ_ONCE(st->version);
 	u8 state = READ_ONCE(st->preempted);
 
+	if (pvtlb_mutant(kvm_running_left))
+		return true;
+	if (pvtlb_mutant(kvm_unflagged))
+		return state & KVM_VCPU_PREEMPTED;
+	if (pvtlb_mutant(kvm_byte_ored) && state & KVM_VCPU_PREEMPTED)
+		return st->preempted |= KVM_VCPU_FLUSH_TLB;
 	if (!(state & KVM_VCPU_PREEMPTED) ||
 	    !try_cmpxchg(&st->preempted, &state, state | KVM_VCPU_FLUSH_TLB))
 		return false;
+	if (pvtlb_mutant(kvm_nested_left))
+		return true;
 	if (READ_ONCE(per_cpu(cpu_tlbstate.cr4, cpu)) & X86_CR4_VMXE)
 		return false;
+	if (pvtlb_mutant(kvm_version_unread))
+		return true;
 	smp_rmb();	/* CR4 before the version */
 	return READ_ONCE(st->version) == version;
 }
@@ -185,3 +195,7 @@ const struct pvtlb_backend pvtlb_kvm = {
 	.probe	= kvm_probe,
 	.flush	= kvm_flush,
 };
+
+#ifdef CONFIG_PVTLB_KUNIT_TEST
+#include "tests/pvtlb_kvm_kunit.c"
+#endif

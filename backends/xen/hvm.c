@@ -71,6 +71,8 @@ static int call(struct pvtlb_request *req)
 
 	if (pvtlb_fail_hypercall())
 		err = -EINVAL;
+	else if (pvtlb_mutant(xen_hvm_not_called))
+		err = 0;
 	else
 		err = HYPERVISOR_hvm_op(HVMOP_flush_tlbs, NULL);
 	req->hypercalls++;
@@ -94,10 +96,13 @@ static int xen_hvm_flush(struct pvtlb_request *req)
 
 	if (!pvtlb_xen_hvm_pays(targets, over, some_target_waits(req->targets),
 				READ_ONCE(over_limit))) {
-		pvtlb_mailbox_flush(req, NULL);
+		if (!pvtlb_mutant(xen_hvm_few_lost))
+			pvtlb_mailbox_flush(req, NULL);
 		return 0;
 	}
 	err = call(req);
+	if (pvtlb_mutant(xen_hvm_error_ignored))
+		err = 0;
 	if (err)
 		return err;
 	req->deferred += targets;

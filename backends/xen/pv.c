@@ -26,7 +26,7 @@ struct mmuext_op pvtlb_xen_op(const struct flush_tlb_info *info, struct cpumask 
 {
 	struct mmuext_op op = { .cmd = MMUEXT_TLB_FLUSH_MULTI, .arg2.vcpumask = vcpus };
 
-	if (pvtlb_pages(info) == 1) {
+	if (pvtlb_pages(info) == 1 || (pvtlb_mutant(xen_first_page) && info->end != TLB_FLUSH_ALL)) {
 		op.cmd = MMUEXT_INVLPG_MULTI;
 		op.arg1.linear_addr = info->start & PAGE_MASK;
 	}
@@ -41,6 +41,8 @@ static int call(struct pvtlb_request *req, struct mmuext_op *op)
 
 	if (pvtlb_fail_hypercall())
 		err = -EINVAL;
+	else if (pvtlb_mutant(xen_not_called))
+		err = 0;
 	else
 		err = HYPERVISOR_mmuext_op(op, 1, NULL, DOMID_SELF);
 	req->hypercalls++;
@@ -61,14 +63,19 @@ static int xen_flush(struct pvtlb_request *req)
 	struct mmuext_op op;
 	int err;
 
+	if (pvtlb_mutant(xen_vcpu_lost))
+		pvtlb_lose_last(req->targets);
 	/* Every flush is a hypercall here, so let this one do ours as well. */
 	if (req->local)
 		__cpumask_set_cpu(smp_processor_id(), req->targets);
 	op = pvtlb_xen_op(req->info, req->targets);
 
 	/* What is queued for the page tables comes first, see private.h. */
-	arch_flush_lazy_mmu_mode();
+	if (!pvtlb_mutant(xen_queue_kept))
+		arch_flush_lazy_mmu_mode();
 	err = call(req, &op);
+	if (pvtlb_mutant(xen_error_ignored))
+		err = 0;
 	if (err) {
 		__cpumask_clear_cpu(smp_processor_id(), req->targets);
 		return err;

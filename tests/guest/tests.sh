@@ -611,6 +611,88 @@ test_idle()
 	fact "idle_asked $(awk '$1 == "asked" { n = $2 - n } END { print n }' /run/before /run/after)"
 }
 
+# What the tests of the mutants ask for: each is called with $mutant put in by put_in and
+# taken out again, and says whether it has found something: sets $found to yes, no or
+# broken, and $what to what that was.
+put_in()
+{
+	echo "$1" >"$mutant_is"
+}
+
+# Not before the load runs and not after, because other programs may break as well
+find_by_load()
+{
+	(usleep 400000; put_in "$mutant") &
+	load -t 4 -s 2 -k "$1" >/run/load 2>&1
+	rc=$?
+	put_in none
+	wait
+	what=$(head -n 1 /run/load)
+	case $rc in
+	0) found=no ;;
+	1) found=yes ;;
+	*) found=broken ;;
+	esac
+}
+
+find_by_fault()
+{
+	control=/sys/kernel/debug/fail_pvtlb_hypercall
+	echo -1 >$control/times
+	echo 30 >$control/probability
+	find_by_load "$1"
+	echo 0 >$control/probability
+}
+
+# Suites that ran at boot can be run again. What one says without a mutant is true of all its cases.
+find_by_kunit()
+{
+	suite=/sys/kernel/debug/kunit/$1
+	if [ "$mutant" != none ] || ! [ -f "/run/ktap-$1" ]; then
+		put_in "$mutant"
+		echo 1 >"$suite/run"
+		put_in none
+		cp "$suite/results" /run/ktap
+	else
+		cp "/run/ktap-$1" /run/ktap
+	fi
+	[ "$mutant" != none ] || cp /run/ktap "/run/ktap-$1"
+	result=$(sed -n "s/^    \\(not ok\\|ok\\) [0-9]* \\($2\\( # SKIP.*\\)\\{0,1\\}\\)\$/\\1 \\2/p" /run/ktap)
+	what=$(grep -A 3 -E "# $2: (EXPECTATION|ASSERTION) FAILED" /run/ktap | sed -n '2,4s/^ *//p' | tr '\n' ' ')
+	case $result in
+	"not ok $2") found=yes ;;
+	"ok $2") found=no ;;
+	*) found=broken what="the case gave '$result'" ;;
+	esac
+}
+
+# The lines of lab.mutants=NAME in the file "mutants", which tests/mutants/run has put into the
+# initramfs: each mutant put in for the time of one test
+test_mutants()
+{
+	need_pvtlb
+	mutant_is=/sys/module/pvtlb/parameters/mutant
+	[ -f $mutant_is ] || fail "there is no $mutant_is: CONFIG_PVTLB_MUTANTS is needed"
+	if put_in banana 2>/dev/null; then
+		fail "a mutant banana is accepted"
+	fi
+	log_lines | grep -q 'no mutant banana; there are: none snapshot_short ' || fail "it is not said which mutants there are"
+	backend=$(cat $pvtlb/backend)
+	for line in $(grep "^$(word mutants)|" /mutants | cut -d'|' -f5,6); do
+		mutant=${line%|*} test=${line#*|}
+		echo "<4>lab: mutant $mutant" >/dev/kmsg
+		start=$(cut -d' ' -f1 /proc/uptime | tr -d .)
+		# shellcheck disable=SC2046 # words are wanted
+		set -- $(echo "$test" | tr : ' ')
+		finder=$1
+		shift
+		"find_by_$finder" "$@"
+		# A backend that was left for its failures is in use again only when it is asked for by name.
+		echo "$backend" >$pvtlb/backend || fail "there is no way back to $backend"
+		fact "mutant.$mutant.$test $found $(($(cut -d' ' -f1 /proc/uptime | tr -d .) - start))0 $what"
+	done
+}
+
 # What somebody piped into "make shell"
 test_commands()
 {

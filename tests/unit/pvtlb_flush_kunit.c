@@ -7,6 +7,7 @@
 #include <linux/completion.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <linux/sizes.h>
 #include <linux/vmalloc.h>
 
@@ -159,13 +160,17 @@ static void count_test(struct kunit *test)
 }
 
 /*
- * A kernel address whose page is exchanged, and a reader on every CPU. The pages
+ * Kernel addresses whose pages are exchanged, and a reader on every CPU. The pages
  * hold rising numbers. After the flush for number n, published says n, and
  * whoever reads less afterwards has used an old translation.
  */
+#define WINDOW_PAGES	40	/* more than are flushed one by one */
+
 struct window {
-	u64		*address;
-	struct page	*pages[2];
+	char		*address;
+	unsigned int	nr;
+	struct page	*pages[2][WINDOW_PAGES];
+	u64		number;
 	u64		published;
 	atomic_t	stale;
 	u64		*seen;		/* the newest number each CPU has read */
@@ -177,37 +182,43 @@ static int reader(void *arg)
 
 	while (!kthread_should_stop()) {
 		u64 expected = smp_load_acquire(&w->published);	/* pairs with exchange() */
-		u64 value = READ_ONCE(*w->address);
+		u64 oldest = U64_MAX;
+		unsigned int i;
 
-		if (value < expected)
+		for (i = 0; i < w->nr; i++)
+			oldest = min(oldest, READ_ONCE(*(u64 *)(w->address + i * PAGE_SIZE)));
+		if (oldest < expected)
 			atomic_inc(&w->stale);
-		WRITE_ONCE(w->seen[raw_smp_processor_id()], max(value, expected));
+		WRITE_ONCE(w->seen[raw_smp_processor_id()], max(oldest, expected));
 		cond_resched();
 	}
 	return 0;
 }
 
-static int set_page(pte_t *pte, unsigned long address, void *page)
+static int set_page(pte_t *pte, unsigned long address, void *data)
 {
-	set_pte_at(&init_mm, address, pte, mk_pte((struct page *)page, PAGE_KERNEL));
+	struct window *w = data;
+	struct page *page = w->pages[w->number % 2][(address - (unsigned long)w->address) / PAGE_SIZE];
+
+	*(u64 *)page_address(page) = w->number;
+	set_pte_at(&init_mm, address, pte, mk_pte(page, PAGE_KERNEL));
 	return 0;
 }
 
 static int exchange(struct window *w, u64 n, bool flush)
 {
-	unsigned long address = (unsigned long)w->address;
-	struct page *page = w->pages[n % 2];
+	unsigned long address = (unsigned long)w->address, size = w->nr * PAGE_SIZE;
 	int err;
 
-	*(u64 *)page_address(page) = n;
-	err = apply_to_page_range(&init_mm, address, PAGE_SIZE, set_page, page);
+	w->number = n;
+	err = apply_to_page_range(&init_mm, address, size, set_page, w);
 	if (flush)
-		flush_tlb_kernel_range(address, address + PAGE_SIZE);
+		flush_tlb_kernel_range(address, address + size);
 	smp_store_release(&w->published, n);	/* pairs with reader() */
 	return err;
 }
 
-static u64 exchanges(struct kunit *test, const char *name, bool flush)
+static u64 exchanges(struct kunit *test, unsigned int nr, unsigned int times, bool flush)
 {
 	struct window *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
 	struct task_struct **readers;
@@ -219,11 +230,12 @@ static u64 exchanges(struct kunit *test, const char *name, bool flush)
 	KUNIT_ASSERT_NOT_NULL(test, readers);
 	w->seen = kunit_kcalloc(test, nr_cpu_ids, sizeof(*w->seen), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, w->seen);
-	for (i = 0; i < 2; i++) {
-		w->pages[i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
-		KUNIT_ASSERT_NOT_NULL(test, w->pages[i]);
+	w->nr = nr;
+	for (i = 0; i < 2 * nr; i++) {
+		w->pages[i % 2][i / 2] = alloc_page(GFP_KERNEL | __GFP_ZERO);
+		KUNIT_ASSERT_NOT_NULL(test, w->pages[i % 2][i / 2]);
 	}
-	w->address = vmap(w->pages, 1, VM_MAP, PAGE_KERNEL);
+	w->address = vmap(w->pages[0], nr, VM_MAP, PAGE_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, w->address);
 
 	for_each_online_cpu(cpu) {
@@ -235,7 +247,7 @@ static u64 exchanges(struct kunit *test, const char *name, bool flush)
 			wake_up_process(readers[cpu]);
 		}
 	}
-	while (n < 300) {
+	while (n < times) {
 		KUNIT_EXPECT_EQ(test, exchange(w, ++n, flush), 0);
 		/* Each has to read once more, so that it holds a translation. */
 		for_each_online_cpu(cpu)
@@ -246,16 +258,18 @@ static u64 exchanges(struct kunit *test, const char *name, bool flush)
 		if (readers[cpu])
 			kthread_stop(readers[cpu]);
 
-	/* vunmap() clears the entry whatever page is in it. */
+	/* vunmap() clears the entries whatever pages are in them. */
 	vunmap(w->address);
-	for (i = 0; i < 2; i++)
-		__free_page(w->pages[i]);
+	for (i = 0; i < 2 * nr; i++)
+		__free_page(w->pages[i % 2][i / 2]);
 	return atomic_read(&w->stale);
 }
 
 static void exchange_body(struct kunit *test, const char *name)
 {
-	KUNIT_EXPECT_EQ_MSG(test, exchanges(test, name, true), 0, "%s", name);
+	KUNIT_EXPECT_EQ_MSG(test, exchanges(test, 1, 200, true), 0, "%s, a page", name);
+	KUNIT_EXPECT_EQ_MSG(test, exchanges(test, 8, 40, true), 0, "%s, a few", name);
+	KUNIT_EXPECT_EQ_MSG(test, exchanges(test, WINDOW_PAGES, 40, true), 0, "%s, many", name);
 }
 
 /* No reader on any CPU may see the old page after a kernel-range flush. */
@@ -271,16 +285,147 @@ static void exchange_without_flush_test(struct kunit *test)
 {
 	if (num_online_cpus() == 1)
 		kunit_skip(test, "needs a second CPU");
-	KUNIT_EXPECT_GT(test, exchanges(test, "none", false), 0);
+	KUNIT_EXPECT_GT(test, exchanges(test, 1, 100, false), 0);
 	flush_tlb_all();
 }
 
-static struct kunit_case flush_cases[] = {
+/* A backend that can do nothing: all its targets are flushed all the same. */
+static int refuse(struct pvtlb_request *req)
+{
+	return -EOPNOTSUPP;
+}
+
+static const struct pvtlb_backend refusing = { .name = "refusing", .flush = refuse };
+
+static void fallback_test(struct kunit *test)
+{
+	u64 fallbacks = pvtlb_sum(PVTLB_STAT_fallbacks);
+
+	if (num_online_cpus() == 1)
+		kunit_skip(test, "needs a second CPU");
+	KUNIT_ASSERT_EQ(test, pvtlb_choose("off"), 0);
+	pvtlb_start(&refusing);
+	KUNIT_EXPECT_EQ(test, exchanges(test, 1, 100, true), 0);
+	pvtlb_stop();
+	KUNIT_EXPECT_GE(test, pvtlb_sum(PVTLB_STAT_fallbacks), fallbacks + 100);
+}
+
+/*
+ * CPUs that have not loaded an mm may be left out of its flush, but not out of one
+ * after which page tables are freed: a lazy one may walk them.
+ */
+static void freed_tables_test(struct kunit *test)
+{
+	struct mm_struct *mm = mm_alloc();
+	struct flush_tlb_info info = {
+		.mm = mm, .end = TLB_FLUSH_ALL, .new_tlb_gen = 1, .freed_tables = true, .initiating_cpu = nr_cpu_ids,
+	};
+	u64 before[PVTLB_NR_STATS];
+	struct pvtlb_cpu *this;
+	u64 asked, lazy;
+	bool done;
+
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	preempt_disable();
+	this = this_cpu_ptr(pvtlb_cpus);
+	memcpy(before, this->stats, sizeof(before));
+	done = pvtlb_flush_multi(cpu_online_mask, &info);
+	asked = this->stats[PVTLB_STAT_asked] - before[PVTLB_STAT_asked];
+	lazy = this->stats[PVTLB_STAT_lazy] - before[PVTLB_STAT_lazy];
+	preempt_enable();
+	mmput(mm);
+
+	KUNIT_EXPECT_TRUE(test, done);
+	KUNIT_EXPECT_EQ(test, asked, num_online_cpus() - 1);
+	KUNIT_EXPECT_EQ(test, lazy, 0);
+}
+
+/* Where the core cannot work, it has to say so, for the in-tree code to do it. */
+static void declined_test(struct kunit *test)
+{
+	struct flush_tlb_info info = { .end = TLB_FLUSH_ALL };
+	bool multi, range, all;
+
+	local_irq_disable();
+	multi = pvtlb_flush_multi(cpu_online_mask, &info);
+	range = pvtlb_flush_kernel_range(VMALLOC_START, VMALLOC_START + PAGE_SIZE);
+	all = pvtlb_flush_all();
+	local_irq_enable();
+
+	KUNIT_EXPECT_FALSE(test, multi);
+	KUNIT_EXPECT_FALSE(test, range);
+	KUNIT_EXPECT_FALSE(test, all);
+}
+
+/*
+ * What a backend is told of a kernel flush: no page less than asked for, and every other CPU. An
+ * emulator may flush more than it is told, so reading does not show that.
+ */
+static struct {
+	struct task_struct	*by;
+	enum pvtlb_kind		kind;
+	unsigned long		start, end;
+	unsigned int		targets;
+} recorded;
+
+static int record(struct pvtlb_request *req)
+{
+	if (current == recorded.by) {
+		recorded.kind = req->kind;
+		recorded.start = req->info->start;
+		recorded.end = req->info->end;
+		recorded.targets = cpumask_weight(req->targets);
+	}
+	return -EOPNOTSUPP;
+}
+
+static const struct pvtlb_backend recording = { .name = "recording", .flush = record };
+
+static void request_test(struct kunit *test)
+{
+	static const unsigned int pages[] = { 1, 2, 8, 33, 34 };
+	unsigned long end;
+	int i;
+
+	if (num_online_cpus() == 1)
+		kunit_skip(test, "needs a second CPU");
+	KUNIT_ASSERT_EQ(test, pvtlb_choose("off"), 0);
+	pvtlb_start(&recording);
+	for (i = 0; i < ARRAY_SIZE(pages); i++) {
+		memset(&recorded, 0xa5, sizeof(recorded));
+		recorded.by = current;
+		end = VMALLOC_START + pages[i] * PAGE_SIZE;
+		flush_tlb_kernel_range(VMALLOC_START, end);
+		KUNIT_EXPECT_EQ(test, recorded.kind, PVTLB_KERNEL);
+		KUNIT_EXPECT_LE(test, recorded.start, VMALLOC_START);
+		KUNIT_EXPECT_GE_MSG(test, recorded.end, end, "%u pages", pages[i]);
+		KUNIT_EXPECT_EQ(test, recorded.targets, num_online_cpus() - 1);
+	}
+	recorded.by = NULL;
+	pvtlb_stop();
+}
+
+static struct kunit_case core_cases[] = {
 	KUNIT_CASE_PARAM(pages_test, pages_gen_params),
 	KUNIT_CASE(snapshot_test),
 	KUNIT_CASE(count_test),
+	KUNIT_CASE(freed_tables_test),
+	KUNIT_CASE(request_test),
+	KUNIT_CASE(declined_test),
+	{}
+};
+
+static struct kunit_suite core_suite = {
+	.name		= "pvtlb_core",
+	.init		= flush_init,
+	.exit		= flush_exit,
+	.test_cases	= core_cases,
+};
+
+static struct kunit_case flush_cases[] = {
 	KUNIT_CASE(exchange_test),
 	KUNIT_CASE(exchange_without_flush_test),
+	KUNIT_CASE(fallback_test),
 	{}
 };
 
@@ -291,4 +436,4 @@ static struct kunit_suite flush_suite = {
 	.test_cases	= flush_cases,
 };
 
-kunit_test_suite(flush_suite);
+kunit_test_suites(&core_suite, &flush_suite);

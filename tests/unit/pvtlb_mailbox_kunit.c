@@ -67,6 +67,26 @@ static void torn_request_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, seq, 2);
 }
 
+static struct outbox *changing;
+
+static void change_request(void *info)
+{
+	raw_write_seqcount_begin(&changing->seq);
+	raw_write_seqcount_end(&changing->seq);
+}
+
+/* A target that is taken off in the middle answers for the request that it has read. */
+static void abandoned_request_test(struct kunit *test)
+{
+	u32 seq;
+
+	changing = new_outbox(test, NULL, 0);
+	changing->func = change_request;
+	calls_for(changing, &seq);
+	KUNIT_EXPECT_EQ(test, seq, 0);
+	KUNIT_EXPECT_EQ(test, changing->seq.sequence, 2);
+}
+
 /* A request for an mm that had the address of the loaded one before is left alone. */
 static void replaced_mm_test(struct kunit *test)
 {
@@ -141,6 +161,54 @@ static void shared_interrupt_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, s.ack, s.seq);
 }
 
+static bool late_needs_interrupt;
+
+static void post_late(void *info)
+{
+	unsigned int this = smp_processor_id();
+
+	carried_out++;
+	late_needs_interrupt = mailbox_post(this, this);
+}
+
+/* Who posts while the handler scans must not rely on the interrupt that it is in. */
+static void late_post_test(struct kunit *test)
+{
+	struct outbox *out;
+	struct seen s = {};
+	unsigned long flags;
+	unsigned int this;
+
+	if (!ready)
+		kunit_skip(test, "no mailbox here");
+
+	local_irq_save(flags);
+	this = smp_processor_id();
+	mailbox_interrupt();
+	out = this_cpu_ptr(outboxes);
+	raw_write_seqcount_begin(&out->seq);
+	out->func = post_late;
+	out->info.mm = NULL;
+	raw_write_seqcount_end(&out->seq);
+	carried_out = 0;
+	mailbox_post(this, this);
+	mailbox_interrupt();
+	s.first = late_needs_interrupt;
+	s.pending = test_bit(this, per_cpu_ptr(inboxes, this)->pending);
+	s.in_flight = per_cpu_ptr(inboxes, this)->in_flight;
+	s.calls = carried_out;
+	raw_write_seqcount_begin(&out->seq);
+	out->func = count_call;
+	raw_write_seqcount_end(&out->seq);
+	mailbox_interrupt();
+	local_irq_restore(flags);
+
+	KUNIT_EXPECT_EQ(test, s.calls, 1);
+	KUNIT_EXPECT_TRUE(test, s.first);
+	KUNIT_EXPECT_TRUE(test, s.pending);
+	KUNIT_EXPECT_EQ(test, s.in_flight, 1);
+}
+
 /* A CPU that comes up takes no interrupt for granted. */
 static void prepare_cpu_test(struct kunit *test)
 {
@@ -196,8 +264,10 @@ static void lost_interrupt_test(struct kunit *test)
 
 static struct kunit_case mailbox_cases[] = {
 	KUNIT_CASE(torn_request_test),
+	KUNIT_CASE(abandoned_request_test),
 	KUNIT_CASE(replaced_mm_test),
 	KUNIT_CASE(shared_interrupt_test),
+	KUNIT_CASE(late_post_test),
 	KUNIT_CASE(prepare_cpu_test),
 	KUNIT_CASE(lost_interrupt_test),
 	{}

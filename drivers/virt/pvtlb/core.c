@@ -122,6 +122,8 @@ unsigned int pvtlb_snapshot(struct cpumask *targets, const struct cpumask *cpus,
 {
 	cpumask_and(targets, cpus, cpu_online_mask);
 	*local = cpumask_test_and_clear_cpu(smp_processor_id(), targets);
+	if (pvtlb_mutant(snapshot_short))
+		pvtlb_lose_last(targets);
 	return cpumask_weight(targets);
 }
 
@@ -171,6 +173,8 @@ void pvtlb_flush_by_ipi(struct pvtlb_request *req)
 
 	req->ipi += targets;
 	req->sent += targets;
+	if (pvtlb_mutant(fallback_short))
+		pvtlb_lose_last(req->targets);
 	if (req->local) {
 		__cpumask_set_cpu(smp_processor_id(), req->targets);
 		req->local = false;
@@ -189,7 +193,8 @@ void pvtlb_flush_this_cpu(struct pvtlb_request *req)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	req->func((void *)req->info);
+	if (!pvtlb_mutant(local_skipped))
+		req->func((void *)req->info);
 	local_irq_restore(flags);
 	req->local = false;
 }
@@ -202,7 +207,7 @@ static unsigned int drop_lazy(struct pvtlb_request *req)
 {
 	unsigned int cpu, dropped = 0;
 
-	if (req->kind > PVTLB_BATCH || req->info->freed_tables)
+	if (req->kind > PVTLB_BATCH || (req->info->freed_tables && !pvtlb_mutant(lazy_walker)))
 		return 0;
 
 	for_each_cpu(cpu, req->targets) {
@@ -257,6 +262,8 @@ static int flush_remote(struct pvtlb_request *req, struct cpumask *lazy)
 
 	pick_lazy(lazy, req);
 	err = static_call(pvtlb_backend_flush)(req);
+	if (pvtlb_mutant(error_ignored))
+		err = 0;
 	if (likely(!err)) {
 		trim(lazy);
 		pvtlb_backend_worked();
@@ -336,9 +343,10 @@ bool __pvtlb_flush_multi(const struct cpumask *cpus, const struct flush_tlb_info
 	};
 
 	if (!this)
-		return false;
+		return pvtlb_mutant(declined_as_done);
 
-	flush(&req, this);
+	if (!pvtlb_mutant(batch_skipped) || req.kind != PVTLB_BATCH)
+		flush(&req, this);
 	end();
 	return true;
 }
@@ -353,7 +361,7 @@ static bool flush_kernel(enum pvtlb_kind kind, unsigned long start, unsigned lon
 	};
 
 	if (!this)
-		return false;
+		return pvtlb_mutant(declined_as_done);
 
 	this->info = (struct flush_tlb_info) {
 		.start		= start,
@@ -380,6 +388,10 @@ bool __pvtlb_flush_kernel_range(unsigned long start, unsigned long end)
 {
 	if (end == TLB_FLUSH_ALL || end - start > tlb_single_page_flush_ceiling << PAGE_SHIFT)
 		return flush_kernel(PVTLB_KERNEL, 0, TLB_FLUSH_ALL);
+	if (pvtlb_mutant(kernel_range_skipped) && end - start > PAGE_SIZE)
+		return true;
+	if (pvtlb_mutant(kernel_range_short) && end - start > PAGE_SIZE)
+		end -= PAGE_SIZE;
 	return flush_kernel(PVTLB_KERNEL, start, end);
 }
 

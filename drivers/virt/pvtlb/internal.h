@@ -13,6 +13,7 @@
 #include <asm/tlbflush.h>
 
 #include "compat.h"
+#include "mutants.h"
 
 /* One counter a CPU each, summed for /sys/kernel/pvtlb/stats. */
 #define PVTLB_STATS(S)							\

@@ -168,11 +168,21 @@ static u32 mailbox_carry_out(const struct outbox *out)
 	struct flush_tlb_info info = data_race(out->info);
 	void (*func)(void *info) = READ_ONCE(out->func);
 	u64 ctx_id = READ_ONCE(out->ctx_id);
+	bool torn = seq & 1 || read_seqcount_retry(&out->seq, seq);
+	bool replaced = info.mm && info.mm == mm && mm->context.ctx_id != ctx_id;
 
-	if (unlikely(seq & 1 || read_seqcount_retry(&out->seq, seq)))
+	if (pvtlb_mutant(ack_only))
+		return seq;
+	if (pvtlb_mutant(torn_read))
+		torn = false;
+	if (pvtlb_mutant(mm_unchecked))
+		replaced = false;
+	if (unlikely(torn))
 		do_flush_tlb_all(NULL);
-	else if (likely(!info.mm || info.mm != mm || mm->context.ctx_id == ctx_id))
+	else if (likely(!replaced))
 		func(&info);
+	if (pvtlb_mutant(late_seq))
+		return READ_ONCE(out->seq.sequence);
 	return seq;
 }
 
@@ -196,10 +206,13 @@ static void mailbox_interrupt(void)
 	unsigned int this = smp_processor_id(), initiator;
 	struct inbox *in = this_cpu_ptr(inboxes);
 
-	xchg(&in->in_flight, 0);	/* barrier (B) */
+	if (!pvtlb_mutant(in_flight_late))
+		xchg(&in->in_flight, 0);	/* barrier (B) */
 	for_each_set_bit(initiator, in->pending, nr_cpu_ids)
 		if (test_and_clear_bit(initiator, in->pending))
 			mailbox_answer(initiator, this);
+	if (pvtlb_mutant(in_flight_late))
+		xchg(&in->in_flight, 0);
 }
 
 static void mailbox_publish(struct outbox *out, const struct pvtlb_request *req,
@@ -211,6 +224,8 @@ static void mailbox_publish(struct outbox *out, const struct pvtlb_request *req,
 	WRITE_ONCE(out->ctx_id, req->info->mm ? req->info->mm->context.ctx_id : 0);
 	/* Who reads it now finds seq odd, or changed. */
 	data_race(out->info = *req->info);
+	if (pvtlb_mutant(published_short) && out->info.end != TLB_FLUSH_ALL)
+		out->info.end -= PAGE_SIZE;
 	raw_write_seqcount_end(&out->seq);
 }
 
@@ -309,6 +324,12 @@ static void mailbox_wait(struct pvtlb_request *req, unsigned int target,
 			mailbox_ask_again(req, target);
 			again = jiffies + HZ;
 		}
+		if (pvtlb_mutant(unawaited))
+			return;
+		if (pvtlb_mutant(withdrawn)) {
+			mailbox_withdraw(target, this);
+			return;
+		}
 		if (!host)
 			continue;
 		if (host->leave(target)) {
@@ -381,6 +402,8 @@ static int mailbox_prepare_cpu(unsigned int cpu)
 {
 	struct inbox *in = per_cpu_ptr(inboxes, cpu);
 
+	if (pvtlb_mutant(cpu_unprepared))
+		return 0;
 	bitmap_zero(in->pending, nr_cpu_ids);
 	WRITE_ONCE(in->in_flight, 0);
 	return 0;
