@@ -59,21 +59,23 @@ void pvtlb_stop(void)
 	backend = NULL;
 }
 
-static bool stopped_for_good;
+static bool stopped_for_good __read_mostly;
 
 /**
  * pvtlb_stop_for_good() - the same, as the system goes down
  *
- * Waits for nobody: a CPU that is stuck with preemption off must not keep the
- * system from rebooting, and a flush that is under way may go on, since nothing
- * that it uses is freed.
+ * Waits for nobody: a CPU that is stuck must not keep the system from rebooting,
+ * and a flush that is under way may go on, since nothing that it uses is freed.
  *
- * Context: process context, may sleep; no lock needed.
+ * A flag that begin() looks at, not the key: patching waits for every CPU, and a
+ * pvtlb_stop() at the same time would find the key off and go on while the branches
+ * are still being patched, to leave a backend that is in use.
+ *
+ * Context: any; no lock needed.
  */
 void pvtlb_stop_for_good(void)
 {
 	WRITE_ONCE(stopped_for_good, true);
-	static_branch_disable(&pvtlb_active);
 }
 
 /**
@@ -87,9 +89,6 @@ void pvtlb_start(const struct pvtlb_backend *new)
 	backend = new;
 	static_call_update(pvtlb_backend_flush, new->flush);
 	static_branch_enable(&pvtlb_active);
-	/* Patching code is ordered by its own lock: one of the two disables comes last. */
-	if (READ_ONCE(stopped_for_good))
-		static_branch_disable(&pvtlb_active);
 }
 
 /**
@@ -321,7 +320,7 @@ static struct pvtlb_cpu *begin(void)
 		return NULL;
 
 	preempt_disable();
-	if (static_branch_likely(&pvtlb_active))
+	if (static_branch_likely(&pvtlb_active) && likely(!READ_ONCE(stopped_for_good)))
 		return this_cpu_ptr(pvtlb_cpus);
 	preempt_enable();
 	return NULL;
