@@ -59,7 +59,7 @@ void pvtlb_stop(void)
 	backend = NULL;
 }
 
-static bool stopped_for_good __read_mostly;
+static bool stopped_for_good;
 
 /**
  * pvtlb_stop_for_good() - the same, as the system goes down
