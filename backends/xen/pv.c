@@ -26,7 +26,8 @@ struct mmuext_op pvtlb_xen_op(const struct flush_tlb_info *info, struct cpumask 
 {
 	struct mmuext_op op = { .cmd = MMUEXT_TLB_FLUSH_MULTI, .arg2.vcpumask = vcpus };
 
-	if (pvtlb_pages(info) == 1 || (pvtlb_mutant(xen_first_page) && info->end != TLB_FLUSH_ALL)) {
+	if (pvtlb_pages(info) == 1 ||
+	    (pvtlb_mutant(xen_first_page) && info->end != TLB_FLUSH_ALL)) {
 		op.cmd = MMUEXT_INVLPG_MULTI;
 		op.arg1.linear_addr = info->start & PAGE_MASK;
 	}

@@ -7,9 +7,9 @@
  *
  * A changer does one kind of change after the other to slots, pages of its own. A
  * watcher is pinned to each CPU, and STARING of them at a time (half of them) stare at the
- * slots of one changer each: they read, write and count in them without a pause. What it may see is published in
- * the slot when the system call has returned, and judged if it was published
- * before the access and still is after it (struct slot, as a seqcount).
+ * slots of one changer each: they read, write and count in them without a pause. What it
+ * may see is published in the slot when the system call has returned, and judged if it was
+ * published before the access and still is after it (struct slot, as a seqcount).
  *
  * A lost flush can only be seen by a CPU that has used the page before the
  * change, has been running since, and uses it again: a hypervisor, or a change
@@ -93,7 +93,8 @@
 #define LINGER_NS	200000ull	/* for the others, after the first */
 
 enum kind {
-	REMAP, UNMAP, MOVE, PROTECT, DROP, PAGEOUT, MIGRATE, HUGE_PAGE, FORK, EXEC, WALK, KERNEL, PING,
+	REMAP, UNMAP, MOVE, PROTECT, DROP, PAGEOUT, MIGRATE, HUGE_PAGE, FORK, EXEC,
+	WALK, KERNEL, PING,
 	KINDS
 };
 
@@ -177,7 +178,8 @@ static void pin(unsigned int cpu)
 	sched_setaffinity(0, sizeof(set), &set);	/* may fail: the CPU may be offline */
 }
 
-static void found_stale(const struct slot *s, const char *what, size_t page, uint64_t want, uint64_t got)
+static void found_stale(const struct slot *s, const char *what, size_t page, uint64_t want,
+			uint64_t got)
 {
 	if (!atomic_exchange(&stale, true))
 		printf("tlb-oracle: stale: kind=%s page=%zu expected=%#llx got=%#llx cpu=%d: %s\n",
@@ -291,7 +293,8 @@ static void judge_walk(struct slot *s, struct walker *w, unsigned int me)
 	if (seq & 1 || seq != atomic_load(&s->seq))
 		return;
 	if (ok != there)
-		found_stale(s, ok ? "found by the kernel" : "not found by the kernel", 0, there, ok);
+		found_stale(s, ok ? "found by the kernel" : "not found by the kernel", 0,
+			    there, ok);
 	else if (ok && got != value)
 		found_stale(s, "the kernel found something else", 0, value, got);
 	atomic_store(&s->seen[me], seq);
@@ -325,12 +328,13 @@ static bool judge_page(struct slot *s, size_t page, unsigned int me, bool may_fa
 	uint64_t contents = atomic_load(&s->contents);
 	struct count *mine = &s->counts[me][page];
 	int access = atomic_load(&s->access);
+	bool readable = access != NONE, writable = access == WRITE;
 	char *p = s->base + page * s->stride;
 	bool ok = load(p, &got) && load(p + COUNTERS + me * sizeof(uint64_t), &counter);
 
 	if (seq & 1 || seq != atomic_load(&s->seq))
 		return false;
-	if (ok != (access != NONE))
+	if (ok != readable)
 		found_stale(s, ok ? "a read did not fault" : "a read faulted", page, access, got);
 	else if (ok && got != value)
 		found_stale(s, "a read", page, value, got);
@@ -339,14 +343,15 @@ static bool judge_page(struct slot *s, size_t page, unsigned int me, bool may_fa
 	if (mine->contents == contents && counter != mine->count)
 		found_stale(s, "a write got lost", page, mine->count, counter);
 	*mine = (struct count){ contents, counter };
-	if (access != WRITE && !may_fault)
+	if (!writable && !may_fault)
 		return true;
 	ok = store(p + COUNTERS + me * sizeof(uint64_t), counter + 1);
 	mine->count += ok;
 	if (seq != atomic_load(&s->seq))
 		return false;
-	if (ok != (access == WRITE))
-		found_stale(s, ok ? "a write did not fault" : "a write faulted", page, access, counter + 1);
+	if (ok != writable)
+		found_stale(s, ok ? "a write did not fault" : "a write faulted", page, access,
+			    counter + 1);
 	return true;
 }
 
@@ -376,9 +381,13 @@ static void judge(struct slot *s, unsigned int me, uint64_t round)
 
 static struct walker new_walker(unsigned int me)
 {
-	struct walker w = { .disk = open("/dev/ram1", O_RDWR | O_DIRECT), .place = me * WALK_PAGES * PAGE };
+	struct walker w = {
+		.disk = open("/dev/ram1", O_RDWR | O_DIRECT),
+		.place = me * WALK_PAGES * PAGE,
+	};
 
-	w.buffer = mmap(NULL, WALK_PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	w.buffer = mmap(NULL, WALK_PAGES * PAGE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pipe(w.pipe) || w.buffer == MAP_FAILED)
 		err(2, "pipe");
 	return w;
@@ -395,8 +404,12 @@ static void *watcher(void *arg)
 	for (; !atomic_load(&done); round++) {
 		if (!(round % 64) && this_turn() != turn) {
 			turn = this_turn();
-			/* Changers are on the CPUs from @turn on, those that stare on the next ones. */
-			place = (me + (uint64_t)nr_watchers * all - turn % nr_watchers - all) % nr_watchers;
+			/*
+			 * Changers are on the CPUs from @turn on, those that stare on the
+			 * next ones.
+			 */
+			place = me + (uint64_t)nr_watchers * all - turn % nr_watchers - all;
+			place %= nr_watchers;
 			if (place >= on_duty) {
 				usleep(1000);
 				turn = 0;
@@ -458,11 +471,12 @@ static char *new_aligned_place(void)
 	return (char *)(FIRST_SLOT + atomic_fetch_add(&next_slot, 1) * 2 * TOP);
 }
 
-static struct slot *add_slot(struct group *g, enum kind kind, char *base, size_t pages, size_t stride)
+static struct slot *add_slot(struct group *g, enum kind of, char *base, size_t pages,
+			     size_t stride)
 {
 	struct slot *s = &g->slot[g->slots];
 
-	s->kind = kind;
+	s->kind = of;
 	s->base = base;
 	s->pages = pages;
 	s->stride = stride;
@@ -487,9 +501,9 @@ static void begin_change(struct slot *s)
 		atomic_fetch_add(&s->seq, 1);
 }
 
-static void publish(struct slot *s, enum access access, uint64_t value)
+static void publish(struct slot *s, enum access allowed, uint64_t value)
 {
-	atomic_store(&s->access, access);
+	atomic_store(&s->access, allowed);
 	atomic_store(&s->value, value);
 	atomic_store(&s->contents, new_value());
 	atomic_fetch_add(&s->seq, 1);
@@ -602,7 +616,8 @@ static void remap(struct changer *c, struct group *g)
 		memset(fresh_bank, 0, s->pages * PAGE);
 		write_value(fresh_bank, s->pages, PAGE, value);
 		begin_change(s);
-		map(s->base, s->pages * PAGE, MAP_SHARED | MAP_FIXED | (g->round & 2 ? MAP_POPULATE : 0), g->fd,
+		map(s->base, s->pages * PAGE,
+		    MAP_SHARED | MAP_FIXED | (g->round & 2 ? MAP_POPULATE : 0), g->fd,
 		    fresh_bank - g->alias);
 		publish(s, WRITE, value);
 		sum = sum_of_counters(old_bank, s->pages);
@@ -651,7 +666,8 @@ static void move(struct changer *c, struct group *g)
 			fill_anew(s);
 		}
 	for (size_t i = 0; i < 2; i++) {
-		struct slot *from = &g->slot[2 * i + g->round % 2], *to = &g->slot[2 * i + !(g->round % 2)];
+		struct slot *from = &g->slot[2 * i + g->round % 2];
+		struct slot *to = &g->slot[2 * i + !(g->round % 2)];
 
 		wait_for_watchers(c, from);
 		begin_change(from);
@@ -694,10 +710,12 @@ static void drop(struct changer *c, struct group *g)
 {
 	if (!g->slots) {
 		for (size_t i = 0; i < SIZES; i++)
-			add_slot(g, DROP, map_anonymous(new_place(), sizes[i] * PAGE), sizes[i], PAGE);
+			add_slot(g, DROP, map_anonymous(new_place(), sizes[i] * PAGE), sizes[i],
+				 PAGE);
 		g->fd = memfd_create("holes", 0);
 		must(g->fd < 0 || ftruncate(g->fd, 8 * PAGE), "memfd");
-		add_slot(g, DROP, map(new_place(), 8 * PAGE, MAP_SHARED | MAP_FIXED, g->fd, 0), 8, PAGE);
+		add_slot(g, DROP, map(new_place(), 8 * PAGE, MAP_SHARED | MAP_FIXED, g->fd, 0), 8,
+			 PAGE);
 	}
 	for (size_t i = 0; i < g->slots; i++) {
 		struct slot *s = &g->slot[i];
@@ -751,7 +769,8 @@ static void migrate(struct changer *c, struct group *g)
 
 	must(fd < 0, "/proc/sys/vm/compact_memory");
 	if (!g->slots) {
-		add_slot(g, MIGRATE, map_anonymous(new_place(), KEPT * APART * PAGE), KEPT, APART * PAGE);
+		add_slot(g, MIGRATE, map_anonymous(new_place(), KEPT * APART * PAGE), KEPT,
+			 APART * PAGE);
 		madvise(s->base, KEPT * APART * PAGE, MADV_NOHUGEPAGE);
 		must(madvise(s->base, KEPT * APART * PAGE, MADV_DONTFORK), "madvise");
 	}
@@ -852,7 +871,8 @@ static void child(const struct slot *s, uint64_t value, volatile uint64_t *talk)
 	do {
 		for (size_t i = 0; i < FORK_PAGES; i++)
 			if (*(volatile uint64_t *)(s->base + i * PAGE) != value)
-				child_found(talk, value, *(volatile uint64_t *)(s->base + i * PAGE));
+				child_found(talk, value,
+					    *(volatile uint64_t *)(s->base + i * PAGE));
 		if (sum_of_counters(s->base, FORK_PAGES) != sum)
 			child_found(talk, sum, sum_of_counters(s->base, FORK_PAGES));
 		if (now() - start > 300000) {
@@ -895,7 +915,8 @@ static void fork_it(struct changer *c, struct group *g)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (talk[1])
-		found_stale(s, "a child saw what was written after it was made", 0, talk[2], talk[3]);
+		found_stale(s, "a child saw what was written after it was made", 0, talk[2],
+			    talk[3]);
 	else if (status)
 		errx(2, "a child ended with status %#x", status);
 }
@@ -971,7 +992,8 @@ static void walk(struct changer *c, struct group *g)
 	enum { POOL = 24 * PAGE };
 
 	if (!g->slots) {
-		add_slot(g, WALK, new_aligned_place() + HUGE - WALK_PAGES / 2 * PAGE, WALK_PAGES, PAGE);
+		add_slot(g, WALK, new_aligned_place() + HUGE - WALK_PAGES / 2 * PAGE, WALK_PAGES,
+			 PAGE);
 		g->alias = map_anonymous(NULL, POOL);
 	}
 	begin_change(s);
@@ -1000,7 +1022,8 @@ static void filter(struct changer *c, struct group *g)
 	}
 	begin_change(s);
 	for (unsigned int i = 0; i < nr_watchers; i++)
-		must(setsockopt(s->sockets[i][1], SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)),
+		must(setsockopt(s->sockets[i][1], SOL_SOCKET, SO_ATTACH_FILTER, &program,
+				sizeof(program)),
 		     "attach a socket filter");
 	publish(s, WRITE, length);
 	changed(c, s);
@@ -1027,8 +1050,8 @@ static void ping(struct changer *c, struct group *g)
 
 static void (*const round_of[KINDS])(struct changer *c, struct group *g) = {
 	[REMAP] = remap, [UNMAP] = unmap, [MOVE] = move, [PROTECT] = protect, [DROP] = drop,
-	[PAGEOUT] = page_out, [MIGRATE] = migrate, [HUGE_PAGE] = huge, [FORK] = fork_it, [EXEC] = exec, [WALK] = walk,
-	[KERNEL] = filter, [PING] = ping,
+	[PAGEOUT] = page_out, [MIGRATE] = migrate, [HUGE_PAGE] = huge, [FORK] = fork_it,
+	[EXEC] = exec, [WALK] = walk, [KERNEL] = filter, [PING] = ping,
 };
 
 static void *changer(void *arg)
@@ -1060,7 +1083,8 @@ static void *changer(void *arg)
 
 static bool can_collapse(void)
 {
-	char *p = map_anonymous(NULL, 2 * HUGE), *aligned = (char *)(((uintptr_t)p + HUGE - 1) & ~(HUGE - 1));
+	char *p = map_anonymous(NULL, 2 * HUGE);
+	char *aligned = (char *)(((uintptr_t)p + HUGE - 1) & ~(HUGE - 1));
 	bool can;
 
 	*aligned = 1;
@@ -1138,8 +1162,10 @@ static void print_figures(double seconds)
 	printf("tlb-oracle:");
 	for (enum kind kind = 0; kind < KINDS; kind++) {
 		if (kinds[kind])
-			printf(" %s=%llu/%llu/%llu", kind_names[kind], (unsigned long long)changes[kind],
-			       (unsigned long long)watched[kind], (unsigned long long)judged[kind]);
+			printf(" %s=%llu/%llu/%llu", kind_names[kind],
+			       (unsigned long long)changes[kind],
+			       (unsigned long long)watched[kind],
+			       (unsigned long long)judged[kind]);
 		all_changes += changes[kind];
 		all_judged += judged[kind];
 	}
@@ -1182,8 +1208,7 @@ int main(int argc, char **argv)
 		case 'w': wanted = number(optarg, 1000000000); break;
 		case 'x': return started_anew((char *)strtoul(optarg, NULL, 0));
 		default:
-			errx(2, "usage: tlb-oracle [-t seconds] [-k kinds] [-f changers] [-p pingers] "
-			     "[-s staring] [-w watched]");
+			errx(2, "usage: tlb-oracle [-t seconds] [-k kinds] [-f changers] [-p pingers] [-s staring] [-w watched]");
 		}
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);

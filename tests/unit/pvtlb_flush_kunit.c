@@ -198,7 +198,8 @@ static int reader(void *arg)
 static int set_page(pte_t *pte, unsigned long address, void *data)
 {
 	struct window *w = data;
-	struct page *page = w->pages[w->number % 2][(address - (unsigned long)w->address) / PAGE_SIZE];
+	unsigned long nr = (address - (unsigned long)w->address) / PAGE_SIZE;
+	struct page *page = w->pages[w->number % 2][nr];
 
 	*(u64 *)page_address(page) = w->number;
 	set_pte_at(&init_mm, address, pte, mk_pte(page, PAGE_KERNEL));
@@ -318,7 +319,8 @@ static void freed_tables_test(struct kunit *test)
 {
 	struct mm_struct *mm = mm_alloc();
 	struct flush_tlb_info info = {
-		.mm = mm, .end = TLB_FLUSH_ALL, .new_tlb_gen = 1, .freed_tables = true, .initiating_cpu = nr_cpu_ids,
+		.mm = mm, .end = TLB_FLUSH_ALL, .new_tlb_gen = 1, .freed_tables = true,
+		.initiating_cpu = nr_cpu_ids,
 	};
 	u64 before[PVTLB_NR_STATS];
 	struct pvtlb_cpu *this;

@@ -92,6 +92,7 @@ static int play_host(void *arg)
 			cpu_relax();
 		if (xchg(&st->preempted, 0) & KVM_VCPU_FLUSH_TLB && !nested)
 			WRITE_ONCE(s->flushed[stay % STAYS], stay);
+		/* Pairs with the acquire in handshake_test(): after the stay, its flush is seen. */
 		smp_store_release(&st->version, 2 * stay + 2);
 		if (stay % STAYS == 0)
 			cond_resched();
@@ -128,6 +129,7 @@ static void handshake_test(struct kunit *test)
 		if (!leave_to_host(s->cpu))
 			continue;
 		last = READ_ONCE(st->version) / 2;
+		/* Pairs with the release in play_host(). */
 		while (smp_load_acquire(&st->version) / 2 == last)
 			cond_resched();
 		if (last - first > STAYS / 2)
@@ -142,7 +144,8 @@ static void handshake_test(struct kunit *test)
 	st->preempted = 0;
 	st->version = 0;
 
-	kunit_info(test, "asked %u times, left %u times to the host, %u of them lost\n", asked, left, lost);
+	kunit_info(test, "asked %u times, left %u times to the host, %u of them lost\n", asked,
+		   left, lost);
 	KUNIT_EXPECT_GT(test, asked, left);
 	KUNIT_EXPECT_GT(test, left, 1000);
 	KUNIT_EXPECT_EQ(test, lost, 0);

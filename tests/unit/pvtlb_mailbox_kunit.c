@@ -233,7 +233,9 @@ static void prepare_cpu_test(struct kunit *test)
 /* An interrupt that everybody relies on is lost: the flush comes to its end all the same. */
 static void lost_interrupt_test(struct kunit *test)
 {
-	struct flush_tlb_info info = { .end = TLB_FLUSH_ALL, .new_tlb_gen = TLB_GENERATION_INVALID };
+	struct flush_tlb_info info = {
+		.end = TLB_FLUSH_ALL, .new_tlb_gen = TLB_GENERATION_INVALID,
+	};
 	struct pvtlb_request req = { .kind = PVTLB_ALL, .info = &info, .func = do_flush_tlb_all };
 	u64 resent = pvtlb_sum(PVTLB_STAT_resent);
 	unsigned int target;

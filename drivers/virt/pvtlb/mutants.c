@@ -33,7 +33,8 @@ static int set_mutant(const char *val, const struct kernel_param *kp)
 	int mutant = sysfs_match_string(names, val);
 
 	if (mutant < 0) {
-		pr_err("there is no mutant %.*s; there are: %s\n", (int)strcspn(val, "\n"), val, all_names);
+		pr_err("there is no mutant %.*s; there are: %s\n", (int)strcspn(val, "\n"), val,
+		       all_names);
 		return mutant;
 	}
 	if (mutant != PVTLB_MUTANT_none) {
