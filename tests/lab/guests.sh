@@ -324,12 +324,12 @@ run_table()
 	run_host "$1" xen 'xen-.*'
 }
 
-# Guests that the lab lost are run again, at most twice each and $max_lost in all.
+# Guests that the lab lost are run again, at most four times each and $max_lost in all.
 run_guests()
 {
-	max_lost=8
+	max_lost=20
 	cp "$1" "$out/table-now"
-	for tries_left in 2 1 0; do
+	for tries_left in 4 3 2 1 0; do
 		again=''
 		run_table "$out/table-now"
 		[ -n "$again" ] || break
