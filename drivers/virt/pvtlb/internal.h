@@ -125,7 +125,6 @@ static inline u16 pvtlb_fail_status(void) { return 0; }
 extern const struct pvtlb_backend pvtlb_native;
 extern const struct pvtlb_backend pvtlb_upstream;
 extern const struct pvtlb_backend pvtlb_kvm;
-extern const struct pvtlb_backend pvtlb_kvm_hyperv;
 extern const struct pvtlb_backend pvtlb_hyperv;
 extern const struct pvtlb_backend pvtlb_xen;
 extern const struct pvtlb_backend pvtlb_xen_hvm;
